@@ -1,0 +1,1 @@
+"""The rim: stages, Prefect flows and the command line."""

@@ -1,0 +1,265 @@
+"""The command `stepmark`.
+
+Exit codes: 0 done, 1 the run failed, 2 bad usage or configuration, 130 interrupted.
+Errors go to stderr in one paragraph; `--debug` adds the traceback.
+"""
+
+import json
+import logging
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from flows.run_config import RunConfig, load_config
+from pipeline.errors import ConfigError, StepmarkError
+
+app = typer.Typer(
+    name="stepmark",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help=(
+        "Training data for process reward models by Monte-Carlo rollouts.\n\n"
+        "The usual order: generate labels into a folder, look at them, train a PRM on them, "
+        "and see whether it picks better solutions:\n\n"
+        "    stepmark generate --config configs/demo.toml --out out/demo\n\n"
+        "    stepmark show out/demo\n\n"
+        "    stepmark train out/demo --out out/demo-prm\n\n"
+        "    stepmark evaluate --prm out/demo-prm --config configs/demo.toml --json out/table.json"
+    ),
+)
+
+ConfigOption = Annotated[
+    Path, typer.Option("--config", "-c", help="A TOML file; configs/ has examples.")
+]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Change one key, as in problems.limit=100."),
+]
+
+INTERRUPTED = 130
+
+
+@app.callback()
+def options(
+    debug: Annotated[bool, typer.Option(help="Show tracebacks and library logs.")] = False,
+) -> None:
+    """Options of all commands."""
+    if debug:
+        os.environ["STEPMARK_DEBUG"] = "1"
+        logging.basicConfig(level=logging.INFO)
+    else:
+        logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for the dataset and the PRM.")] = Path(
+        "out/demo"
+    ),
+    config: ConfigOption = Path("configs/demo.toml"),
+    set_: SetOption = None,
+) -> None:
+    """Run the main job on the bundled tiny model: labels, PRM, best-of-N table.
+
+    Needs no GPU and no network, and takes some minutes. Labelling and training run as
+    Prefect flows on a temporary Prefect server that ends with the command.
+    """
+    from flows.demo import run_demo
+
+    run_demo(load_config(config, set_ or ()), config, set_ or (), out, console=Console())
+
+
+@app.command()
+def generate(
+    config: ConfigOption,
+    out: Annotated[Path, typer.Option(help="The dataset folder; continued if it exists.")],
+    set_: SetOption = None,
+) -> None:
+    """Label problems: solutions, steps, rollouts, grades, labels in Parquet.
+
+    Stop it at any time with Ctrl-C: the same command goes on where it stopped.
+    """
+    from flows.progress import sampling_progress
+    from flows.stages import generate as run
+    from storage.dataset import dataset_path
+
+    console = Console()
+    resolved, folder = load_config(config, set_ or ()), dataset_path(out)
+    with sampling_progress(console, "labelling") as on_progress:
+        manifest = run(resolved, folder, on_progress=on_progress)
+    _show_summary(console, folder, resolved, manifest)
+
+
+@app.command()
+def train(
+    dataset: Annotated[Path, typer.Argument(help="A dataset folder that generate wrote.")],
+    out: Annotated[Path, typer.Option(help="Folder for the PRM.")],
+    config: Annotated[
+        Path | None, typer.Option("--config", "-c", help="Default: the dataset's own config.")
+    ] = None,
+    set_: SetOption = None,
+) -> None:
+    """Train a PRM on a dataset's labels; writes a folder that from_pretrained loads."""
+    from flows.progress import training_progress
+    from storage.dataset import dataset_path
+    from train.trainer import train_prm
+
+    console = Console()
+    folder = dataset_path(dataset)
+    resolved = load_config(config, set_ or ()) if config else _own_config(folder, set_ or ())
+    with training_progress(console) as on_progress:
+        report = train_prm(folder, out, resolved.train, on_progress=on_progress)
+    console.print(
+        f"{report.num_train_solutions} solutions, {report.num_train_steps} labelled steps, "
+        f"{report.num_updates} updates in {report.seconds:.0f} s; lost to truncation: "
+        f"{report.num_lost_steps} steps; without label: {report.num_unlabelled_steps} steps."
+    )
+    if report.validation is not None:
+        auc = report.validation.auc
+        console.print(
+            f"Validation: loss {report.validation.loss:.4f}, step AUC "
+            f"{'none' if auc is None else f'{auc:.3f}'}, agreement with hard labels "
+            f"{100 * report.validation.agreement:.1f} % of {report.validation.num_steps} steps."
+        )
+    console.print(f"PRM: {out}")
+
+
+@app.command()
+def evaluate(
+    prm: Annotated[Path, typer.Option(help="A PRM folder that train wrote.")],
+    config: ConfigOption,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Dataset folder of the candidates; default: PRM folder + -candidates."),
+    ] = None,
+    json_: Annotated[Path | None, typer.Option("--json", help="Write the table here.")] = None,
+    set_: SetOption = None,
+) -> None:
+    """Best-of-N by the PRM on unseen problems, beside majority vote and pass@1."""
+    from flows.display import search_sentence, search_table
+    from flows.evaluation import evaluate as run
+    from flows.progress import sampling_progress
+    from storage.dataset import dataset_path
+    from storage.files import write_json
+    from train.scorer import PrmScorer
+
+    console = Console()
+    resolved = load_config(config, set_ or ())
+    scorer = PrmScorer.load(prm)
+    folder = dataset_path(out or prm.with_name(prm.name + "-candidates"))
+    with sampling_progress(console, "sampling candidates") as on_progress:
+        report = run(resolved, folder, scorer=scorer, on_progress=on_progress)
+    console.print(search_table(report))
+    console.print(search_sentence(report, resolved.evaluate.aggregation))
+    if json_ is not None:
+        write_json(json_, report.as_json())
+
+
+@app.command()
+def show(
+    dataset: Annotated[Path, typer.Argument(help="A dataset folder that generate wrote.")],
+    problem: Annotated[str | None, typer.Option(help="Only this problem id.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="Solutions to show.")] = 3,
+) -> None:
+    """Show labelled solutions as a heat map: each step coloured by its ratio, with counts.
+
+    Red steps lead nowhere, green ones to the right answer; beside each stand the ratio and
+    correct/graded rollouts.
+    """
+    from flows.display import figures_table, label_figures, solution_panel
+    from storage.dataset import dataset_path, read_labels
+
+    console = Console()
+    solutions = read_labels(dataset_path(dataset))
+    chosen = [s for s in solutions if problem is None or s.problem.problem_id == problem]
+    if not chosen:
+        raise ConfigError(f"{dataset} has no labelled solution of the problem {problem!r}")
+    for solution in chosen[:limit]:
+        console.print(solution_panel(solution))
+    console.print(figures_table("Labels", label_figures(chosen)))
+
+
+@app.command()
+def grade(
+    input_: Annotated[Path, typer.Option("--input", help="jsonl rows: id, gold, prediction.")],
+    output: Annotated[Path, typer.Option("--output", help="jsonl rows: id, verdict, reason, …")],
+    profile: Annotated[str, typer.Option(help="auto, gsm8k or math.")] = "auto",
+) -> None:
+    """Grade answers in a file, in order.
+
+    Optional keys of a row: form = answer (a bare expression) or response (a whole text, the
+    default); prediction_gen = {prefix, unit, count, suffix}.
+    """
+    from flows.progress import counting_progress
+    from grading.config import GradingConfig, GradingProfile
+    from grading.files import GradeInputError, grade_file
+
+    if profile not in list(GradingProfile):
+        raise ConfigError(f"--profile {profile!r} is none of {', '.join(GradingProfile)}")
+    console = Console()
+    try:
+        with counting_progress(console, "grading") as on_progress:
+            counts = grade_file(
+                input_,
+                output,
+                config=GradingConfig(profile=GradingProfile(profile)),
+                on_progress=on_progress,
+            )
+    except GradeInputError as error:
+        raise ConfigError(str(error)) from error
+    console.print(", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items())))
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and exit."""
+    sys.exit(_run(arguments))
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    # a worker or a shell that ends us with SIGTERM gets the same clean stop as Ctrl-C
+    signal.signal(signal.SIGTERM, _as_interrupt)
+    errors = Console(stderr=True, soft_wrap=True, highlight=False, markup=False)
+    try:
+        app(args=list(arguments) if arguments is not None else None, standalone_mode=False)
+    except StepmarkError as error:
+        if os.environ.get("STEPMARK_DEBUG"):
+            raise
+        errors.print(f"stepmark: {error}")
+        return error.exit_code
+    except typer.TyperException as error:  # bad usage
+        error.show()
+        return error.exit_code
+    except (KeyboardInterrupt, typer.Abort):
+        errors.print(
+            "stepmark: stopped. What was finished is kept; run the same command again to go on."
+        )
+        return INTERRUPTED
+    return 0
+
+
+def _as_interrupt(_: int, __: FrameType | None) -> None:
+    signal.raise_signal(signal.SIGINT)
+
+
+def _own_config(folder: Path, overrides: Sequence[str]) -> RunConfig:
+    from flows.run_config import config_from_json
+
+    return config_from_json(folder / "config.json", overrides)
+
+
+def _show_summary(
+    console: Console, folder: Path, config: RunConfig, manifest: dict[str, object]
+) -> None:
+    from flows.display import figures_table, label_figures
+    from storage.dataset import read_labels
+
+    console.print(figures_table("Labels", label_figures(read_labels(folder))))
+    console.print(f"Dataset: {folder} (labels in {folder / 'labels'}, counts in manifest.json)")

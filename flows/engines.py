@@ -1,0 +1,87 @@
+"""From a config to a running engine, its prompt encoder, and the samples' identity."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from flows.run_config import RunConfig
+from labeling.engine import Identity
+from labeling.prompts import (
+    PromptEncoder,
+    TextPromptEncoder,
+    TokenPromptEncoder,
+    prompt_identity,
+)
+from pipeline.config import EngineKind, stable_digest
+from pipeline.demo.truth import demo_problem_of
+from pipeline.records import Problem
+from pipeline.samplers.models import load_tokenizer, resolve_model
+from pipeline.samplers.sampler import Sampler
+from pipeline.samplers.scripted import ScriptedSampler
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """A resolved engine that is not started yet."""
+
+    kind: EngineKind
+    encoder: PromptEncoder
+    identity: Identity
+
+
+def resolve_engine(config: RunConfig, *, grader_version: str) -> Engine:
+    """Choose the engine, load the tokenizer, name the samples. Raises ConfigError."""
+    kind = _kind(config)
+    if kind is EngineKind.SCRIPTED:
+        label, model_identity, tokenizer = "scripted", "scripted", None
+        encoder: PromptEncoder = TextPromptEncoder(config.prompt)
+    else:
+        source = resolve_model(config.model)
+        label, model_identity = source.label, source.identity
+        tokenizer = load_tokenizer(config.model)
+        encoder = TokenPromptEncoder(config.prompt, tokenizer)
+    digest = stable_digest(
+        {
+            "model": model_identity,
+            "dtype": config.model.dtype,
+            "prompt": prompt_identity(config.prompt, tokenizer),
+            "sampling": config.sampling.model_dump(mode="json"),
+            "steps": config.steps.model_dump(mode="json"),
+            "seed": config.seed,
+        }
+    )
+    return Engine(kind, encoder, Identity(label, digest, grader_version))
+
+
+@asynccontextmanager
+async def open_engine(
+    engine: Engine, config: RunConfig, *, problems: list[Problem], state_path: Path
+) -> AsyncGenerator[Sampler, None]:
+    """Start the engine and end it on leaving. `state_path` keeps its log and pid."""
+    match engine.kind:
+        case EngineKind.SCRIPTED:
+            known = [demo_problem_of(problem.problem_id) for problem in problems]
+            yield ScriptedSampler({problem.question: problem for problem in known})
+        case EngineKind.VLLM:
+            from pipeline.samplers.vllm_server import open_vllm_server
+
+            async with open_vllm_server(
+                config.model, config.engine, state_path=state_path
+            ) as sampler:
+                yield sampler
+        case _:
+            from pipeline.samplers.transformers_engine import open_transformers_engine
+
+            async with open_transformers_engine(config.model, config.engine) as sampler:
+                yield sampler
+
+
+def _kind(config: RunConfig) -> EngineKind:
+    if config.engine.kind is not EngineKind.AUTO:
+        return config.engine.kind
+    from pipeline.samplers.vllm_server import vllm_available
+
+    if config.model.gguf_file is None and vllm_available(config.engine):
+        return EngineKind.VLLM
+    return EngineKind.TRANSFORMERS

@@ -1,0 +1,123 @@
+"""Does the PRM pick better solutions? Sample unseen problems, score, compare.
+
+Majority vote and pass@1 always stand beside best-of-N (`search.evaluate`).
+"""
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+from flows.run_config import RunConfig
+from flows.stages import (
+    OnProgress,
+    prepare_problems,
+    sample_rollouts,
+    selected_problems,
+    stored_rollouts,
+)
+from grading.verdict import Verdict
+from labeling.steps import split_steps
+from pipeline.demo.truth import demo_problem_of, step_truths
+from pipeline.errors import ConfigError
+from pipeline.records import LabeledSolution, Rollout
+from search.best_of_n import Candidate, ProblemCandidates, score_candidates
+from search.evaluate import SearchReport, accuracy_against_n
+from search.scoring import StepScorer
+from storage.dataset import dataset_lock
+
+
+def evaluate(
+    config: RunConfig, out: Path, *, scorer: StepScorer, on_progress: OnProgress
+) -> SearchReport:
+    """Best-of-N by `scorer` on `config.evaluate.problems`.
+
+    Candidates are sampled into the dataset `out`, and found there the next time.
+    """
+    problems = sample_candidates(config, out, on_progress=on_progress)
+    return accuracy_against_n(
+        score_candidates(problems, scorer=scorer),
+        ns=config.evaluate.ns,
+        answer_key=answer_key,
+        seed=config.seed,
+    )
+
+
+def sample_candidates(
+    config: RunConfig, out: Path, *, on_progress: OnProgress
+) -> list[ProblemCandidates]:
+    """Sample and grade as many solutions a problem as the largest N needs."""
+    num = max(config.evaluate.ns)
+    allocation = config.allocation.model_copy(update={"solutions_per_problem": num})
+    config = config.model_copy(
+        update={"problems": config.evaluate.problems, "allocation": allocation}
+    )
+    with dataset_lock(out):
+        prepare_problems(config, out)
+        sample_rollouts(config, out, on_progress=on_progress, solutions_only=True)
+        stored = stored_rollouts(config, out)
+        return [
+            ProblemCandidates(
+                problem.problem_id,
+                problem.question,
+                tuple(
+                    _candidate(rollout, config)
+                    for rollout in sorted(
+                        stored[problem.problem_id], key=lambda rollout: rollout.rollout_index
+                    )[:num]
+                ),
+            )
+            for problem in selected_problems(out)
+        ]
+
+
+def answer_key(answer: str) -> str:
+    """What makes two answers one vote: `12`, `12.0` and ` 12.` are the same."""
+    text = answer.strip().rstrip(".").replace(",", "").removeprefix("$")
+    try:
+        value = float(text)
+    except ValueError:
+        return text
+    return repr(value) if math.isfinite(value) and abs(value) < 2**53 else text
+
+
+@dataclass(frozen=True, slots=True)
+class TruthAgreement:
+    """Hard labels of demo steps against their exact truth. Counts of steps.
+
+    The last steps are left out: their label is the solution's own verdict.
+    """
+
+    num_steps: int
+    num_agreeing: int
+    num_false_alarms: int
+    """True steps whose hard label is false: no rollout reached the answer."""
+    num_missed: int
+    """False steps whose hard label is true: a rollout came right by a second slip."""
+
+
+def truth_agreement(solutions: list[LabeledSolution], *, threshold: float) -> TruthAgreement:
+    """Compare the hard labels of demo solutions with exact truth."""
+    num_steps = num_false_alarms = num_missed = 0
+    for solution in solutions:
+        truths = step_truths(demo_problem_of(solution.problem.problem_id), solution.steps)
+        for label, truth in list(zip(solution.labels, truths, strict=True))[:-1]:
+            if label.num_graded:
+                num_steps += 1
+                num_false_alarms += truth and not label.hard_label(threshold)
+                num_missed += not truth and label.hard_label(threshold)
+    num_agreeing = num_steps - num_false_alarms - num_missed
+    return TruthAgreement(num_steps, num_agreeing, num_false_alarms, num_missed)
+
+
+def check_ns(config: RunConfig) -> None:
+    """Raises ConfigError where the numbers of candidates cannot be compared."""
+    if not config.evaluate.ns:
+        raise ConfigError("evaluate.ns is empty; give the numbers of candidates, such as [1, 4, 8]")
+
+
+def _candidate(rollout: Rollout, config: RunConfig) -> Candidate:
+    return Candidate(
+        steps=split_steps(rollout.text, config.steps.method),
+        answer=rollout.final_answer,
+        verdict=Verdict(rollout.verdict),
+    )

@@ -1,0 +1,131 @@
+"""The run's configuration: one TOML file, composed of the packages' own small configs.
+
+`load_config` reads the file, applies `key=value` overrides, and refuses what no config
+knows, before anything is started. Relative paths in it are relative to where the command
+runs.
+"""
+
+import json
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field, ValidationError
+
+from grading.config import GradingConfig
+from labeling.allocate import AllocationConfig
+from labeling.prompts import PromptConfig
+from labeling.steps import StepConfig
+from pipeline.config import EngineConfig, FrozenConfig, ModelConfig, SamplingConfig
+from pipeline.errors import ConfigError
+from search.scoring import Aggregation
+from storage.problems import ProblemsConfig
+from train.config import TrainConfig
+
+
+class LabelConfig(FrozenConfig):
+    """From counts to labels."""
+
+    hard_threshold: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """A step's hard label is true where its MC value is above this."""
+
+
+class EvaluateConfig(FrozenConfig):
+    """Which unseen problems the PRM picks solutions for, and from how many."""
+
+    problems: ProblemsConfig = ProblemsConfig(split="test", limit=200)
+    ns: tuple[Annotated[int, Field(ge=1, le=1024)], ...] = (1, 4, 8)
+    """The numbers of candidates; as many as the largest are sampled a problem."""
+    aggregation: Aggregation = Aggregation.MIN
+    """The one that the summary speaks of; the table has all."""
+
+
+class RunConfig(FrozenConfig):
+    """Everything that a run can be told. An empty file is the bundled demo domain."""
+
+    seed: Annotated[int, Field(ge=0)] = 0
+    """Part of what defines the samples: another seed draws others."""
+    problems: ProblemsConfig = ProblemsConfig(limit=60)
+    model: ModelConfig = ModelConfig()
+    engine: EngineConfig = EngineConfig()
+    sampling: SamplingConfig = SamplingConfig()
+    prompt: PromptConfig = PromptConfig()
+    steps: StepConfig = StepConfig()
+    allocation: AllocationConfig = AllocationConfig()
+    grading: GradingConfig = GradingConfig()
+    labels: LabelConfig = LabelConfig()
+    train: TrainConfig = TrainConfig()
+    evaluate: EvaluateConfig = EvaluateConfig()
+
+
+def load_config(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
+    """The config in the TOML file `path`, changed by `section.key=value` overrides.
+
+    Raises ConfigError naming the file and line, or the key and the offending value.
+    """
+    file = Path(path).expanduser()
+    try:
+        content = tomllib.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise ConfigError(f"there is no config file {file}; see configs/ for examples") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{file} cannot be read: {error}") from error
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{file} is not valid TOML: {error}") from error
+    for override in overrides:
+        _apply(content, override)
+    return check_config(content, origin=str(file))
+
+
+def config_from_json(path: Path, overrides: Sequence[str] = ()) -> RunConfig:
+    """The resolved config that a run wrote as `config.json`, changed by overrides."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigError(
+            f"{path} cannot be read ({error}); give the folder that `stepmark generate` wrote, or "
+            "a config with --config"
+        ) from error
+    for override in overrides:
+        _apply(content, override)
+    return check_config(content, origin=str(path))
+
+
+def check_config(content: dict[str, Any], *, origin: str) -> RunConfig:
+    """Validate the parsed content of a config. Raises ConfigError as `load_config`."""
+    try:
+        return RunConfig.model_validate(content)
+    except ValidationError as error:
+        raise ConfigError(
+            f"{origin}: " + "; ".join(_explain(dict(one)) for one in error.errors())
+        ) from error
+
+
+def _explain(error: dict[str, Any]) -> str:
+    key = ".".join(str(part) for part in error["loc"]) or "(top level)"
+    if error["type"] == "extra_forbidden":
+        return f"unknown key {key}; `stepmark generate --help` says where the keys are listed"
+    return f"{key} = {error['input']!r}: {error['msg'].removeprefix('Value error, ')}"
+
+
+def _apply(content: dict[str, Any], override: str) -> None:
+    key, found, text = override.partition("=")
+    parts = key.strip().split(".")
+    if not found or not all(part.replace("_", "").isalnum() for part in parts):
+        raise ConfigError(
+            f"--set {override!r} is not of the form section.key=value, such as problems.limit=100"
+        )
+    table = content
+    for part in parts[:-1]:
+        table = table.setdefault(part, {})
+        if not isinstance(table, dict):
+            raise ConfigError(f"--set {override!r}: {part} is a value, not a section")
+    table[parts[-1]] = _toml_value(text.strip())
+
+
+def _toml_value(text: str) -> Any:
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text  # an unquoted string, as one types it in a shell

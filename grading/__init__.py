@@ -1,0 +1,1 @@
+"""Text in, verdict out: whether a final answer equals the gold answer."""

@@ -1,0 +1,50 @@
+"""The tree of an answer: what the grammar of `grading.expression` yields."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Op(StrEnum):
+    """Kinds of tree nodes; the comment gives `args` and what `value` holds."""
+
+    NUM = "num"  # value: digits, perhaps with a point
+    SYM = "sym"  # value: a letter or Greek name, perhaps with a subscript
+    WORD = "word"  # value: case-folded words
+    BASED = "based"  # value: "digits_base"
+    INF = "inf"
+    ELLIPSIS = "ellipsis"
+    ADD = "add"  # two or more
+    MUL = "mul"  # two or more
+    DIV = "div"
+    POW = "pow"
+    NEG = "neg"
+    PM = "pm"  # one; value "+" for \pm, "-" for \mp
+    FACT = "fact"
+    PCT = "pct"
+    DEG = "deg"
+    ROOT = "root"  # radicand, index
+    FUNC = "func"  # one; value: sin, ln, exp, ...
+    LOG = "log"  # argument, base
+    BINOM = "binom"
+    ABS = "abs"
+    LIST = "list"  # separated by commas, no brackets
+    TUPLE = "tuple"  # round brackets
+    SET = "set"
+    INTERVAL = "interval"  # low, high; value: its brackets, such as "[)"
+    UNION = "union"
+    REL = "rel"  # operands of a chain; value: the operators, space separated
+    RATIO = "ratio"
+    MATRIX = "matrix"  # cells by rows; value: "rows,columns"
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A tree node; equality is structural."""
+
+    op: Op
+    args: tuple["Node", ...] = ()
+    value: str = ""
+
+
+COLLECTIONS = frozenset((Op.LIST, Op.TUPLE, Op.SET, Op.INTERVAL, Op.UNION, Op.MATRIX))
+SEQUENCES = frozenset((Op.LIST, Op.TUPLE, Op.SET))

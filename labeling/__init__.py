@@ -1,0 +1,1 @@
+"""Steps, prefix tree, allocation, rollouts and labels."""

@@ -1,0 +1,177 @@
+r"""Turn a question and the steps written so far into the prompt that an engine runs on.
+
+Chat models get their own chat template with the assistant's turn begun: the prefix is
+the beginning of the assistant's own text. Base models get a plain template.
+
+Prompts are token ids. A solution is encoded once, after its prompt, and a prefix is cut
+at the last token of its last step, so that the engine sees the very tokens that the
+whole solution has (and its prefix cache hits). Where a step ends inside a token (`.` of
+`.\n\n`), the text up to the cut is encoded by itself; `num_reencoded` counts those.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Protocol
+
+from pipeline.config import FrozenConfig
+from pipeline.errors import ConfigError
+from pipeline.records import Prefix, Problem
+
+
+class PromptStyle(StrEnum):
+    """`auto` is chat where the tokenizer has a chat template, else plain."""
+
+    AUTO = "auto"
+    CHAT = "chat"
+    PLAIN = "plain"
+
+
+class PromptConfig(FrozenConfig):
+    """The text around the question. `{question}` is the only place holder."""
+
+    style: PromptStyle = PromptStyle.AUTO
+    plain_template: str = "Question: {question}\nAnswer:"
+    user_template: str = (
+        "{question}\n\nReason step by step, each step in a line of its own, and put the "
+        "final answer within \\boxed{}."
+    )
+    system: str | None = None
+    """The chat's system message; None leaves the template's own default."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A prompt as text and as token ids (empty where there is no tokenizer)."""
+
+    text: str
+    ids: tuple[int, ...]
+
+
+class PromptEncoder(Protocol):
+    """Makes the prompts of one problem's prefixes."""
+
+    def root(self, problem: Problem) -> Prompt:
+        """The prompt of the question alone."""
+        ...
+
+    def prefixes(self, problem: Problem, steps: Sequence[str]) -> dict[str, Prompt]:
+        """The prompts of all proper, non-root prefixes of a solution, by `prefix_id`."""
+        ...
+
+
+class TextPromptEncoder:
+    """For samplers that read text: the plain template, no token ids."""
+
+    def __init__(self, config: PromptConfig) -> None:
+        self._config = config
+
+    def root(self, problem: Problem) -> Prompt:
+        """The prompt of the question alone."""
+        return Prompt(_fill(self._config.plain_template, problem.question), ())
+
+    def prefixes(self, problem: Problem, steps: Sequence[str]) -> dict[str, Prompt]:
+        """The prompts of all proper, non-root prefixes of a solution, by `prefix_id`."""
+        root = self.root(problem).text
+        return {
+            prefix.prefix_id: Prompt(root + prefix.text, ())
+            for prefix in proper_prefixes(problem, steps)
+        }
+
+
+class TokenPromptEncoder:
+    """For engines: prompts as token ids of `tokenizer`, a fast `transformers` tokenizer."""
+
+    def __init__(self, config: PromptConfig, tokenizer: Any) -> None:
+        if not tokenizer.is_fast:
+            raise ConfigError(
+                f"the tokenizer {type(tokenizer).__name__} of {tokenizer.name_or_path} gives no "
+                "character offsets, which cutting a solution into prefixes needs; use a model "
+                "with a tokenizer.json"
+            )
+        self._config = config
+        self._tokenizer = tokenizer
+        self._style = resolve_style(config, tokenizer)
+        self.num_reencoded = 0
+        """Prefixes whose last step ended inside a token of the whole solution."""
+
+    def root(self, problem: Problem) -> Prompt:
+        """The prompt of the question alone."""
+        text = self._render(problem.question)
+        return Prompt(text, self._ids(text))
+
+    def prefixes(self, problem: Problem, steps: Sequence[str]) -> dict[str, Prompt]:
+        """The prompts of all proper, non-root prefixes of a solution, by `prefix_id`."""
+        root = self.root(problem)
+        solution = "".join(steps)
+        encoded = self._tokenizer(solution, add_special_tokens=False, return_offsets_mapping=True)
+        ends = [int(end) for _, end in encoded["offset_mapping"]]
+        ids: list[int] = list(encoded["input_ids"])
+        prompts: dict[str, Prompt] = {}
+        cut, num_tokens = 0, 0
+        for prefix in proper_prefixes(problem, steps):
+            cut += len(prefix.steps[-1])
+            while num_tokens < len(ends) and ends[num_tokens] <= cut:
+                num_tokens += 1
+            if num_tokens and ends[num_tokens - 1] == cut:
+                prefix_ids = tuple(ids[:num_tokens])
+            else:
+                self.num_reencoded += 1
+                prefix_ids = self._ids(solution[:cut])
+            prompts[prefix.prefix_id] = Prompt(root.text + solution[:cut], root.ids + prefix_ids)
+        return prompts
+
+    def _render(self, question: str) -> str:
+        if self._style is PromptStyle.PLAIN:
+            return _fill(self._config.plain_template, question)
+        messages = [{"role": "user", "content": _fill(self._config.user_template, question)}]
+        if self._config.system is not None:
+            messages.insert(0, {"role": "system", "content": self._config.system})
+        return str(
+            self._tokenizer.apply_chat_template(
+                messages, tokenize=False, add_generation_prompt=True
+            )
+        )
+
+    def _ids(self, text: str) -> tuple[int, ...]:
+        # A chat template writes its own special tokens; a plain prompt of a model with a
+        # BOS gets one, since such models are trained with it.
+        ids = self._tokenizer(text, add_special_tokens=False)["input_ids"]
+        return tuple(int(token_id) for token_id in ids)
+
+
+def resolve_style(config: PromptConfig, tokenizer: Any) -> PromptStyle:
+    """Chat or plain, for this tokenizer. Raises ConfigError for chat without a template."""
+    has_template = bool(getattr(tokenizer, "chat_template", None))
+    if config.style is PromptStyle.AUTO:
+        return PromptStyle.CHAT if has_template else PromptStyle.PLAIN
+    if config.style is PromptStyle.CHAT and not has_template:
+        raise ConfigError(
+            f"prompt.style = 'chat', but the tokenizer of {tokenizer.name_or_path} has no chat "
+            "template; use prompt.style = 'plain'"
+        )
+    return config.style
+
+
+def prompt_identity(config: PromptConfig, tokenizer: Any | None) -> dict[str, object]:
+    """What of the prompt defines a label: the texts used, and the chat template."""
+    if tokenizer is None or resolve_style(config, tokenizer) is PromptStyle.PLAIN:
+        return {"style": "plain", "template": config.plain_template}
+    return {
+        "style": "chat",
+        "template": config.user_template,
+        "system": config.system,
+        "chat_template": tokenizer.chat_template,
+    }
+
+
+def proper_prefixes(problem: Problem, steps: Sequence[str]) -> list[Prefix]:
+    """The prefixes of 1 to `len(steps) - 1` steps: those that rollouts start from."""
+    return [
+        Prefix(problem.problem_id, tuple(steps[:num_steps])) for num_steps in range(1, len(steps))
+    ]
+
+
+def _fill(template: str, question: str) -> str:
+    # str.format would read braces of LaTeX in the template as place holders
+    return template.replace("{question}", question)

@@ -1,0 +1,1 @@
+"""The spine: records, configuration, errors, the sampler seam and the bundled demo."""

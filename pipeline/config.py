@@ -1,0 +1,89 @@
+"""Configuration: frozen pydantic models in which an unknown key fails.
+
+Each module owns a small config next to its reader; `flows.run_config` composes them.
+What defines a label is digested (`digest`), where and how fast it ran is not.
+"""
+
+import hashlib
+import json
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class FrozenConfig(BaseModel):
+    """Base of all configs: immutable, unknown keys refused, no coercion of strings."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", allow_inf_nan=False, validate_default=True
+    )
+
+    def digest(self) -> str:
+        """The first 16 hex digits of the SHA-256 of the canonical JSON of all fields."""
+        return stable_digest(self.model_dump(mode="json"))
+
+
+def stable_digest(value: object) -> str:
+    """A name for a JSON value: 16 hex digits of the SHA-256 of its canonical form."""
+    text = json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+class SamplingConfig(FrozenConfig):
+    """How completions are drawn. Every value is sent to the engine explicitly.
+
+    The defaults sample the model's own distribution (temperature 1, nothing cut off), as
+    Math-Shepherd's completer does; `max_tokens` counts the tokens of one completion.
+    """
+
+    temperature: Annotated[float, Field(gt=0, le=5)] = 1.0
+    top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
+    top_k: Annotated[int, Field(ge=0)] = 0
+    """0 keeps all tokens."""
+    min_p: Annotated[float, Field(ge=0, le=1)] = 0.0
+    repetition_penalty: Annotated[float, Field(gt=0, le=5)] = 1.0
+    max_tokens: Annotated[int, Field(ge=1)] = 512
+    stop: tuple[Annotated[str, Field(min_length=1)], ...] = ()
+    """A completion ends before the first of these strings."""
+
+
+class ModelConfig(FrozenConfig):
+    """A causal language model in the `transformers` sense."""
+
+    name: str = "demo"
+    """`demo` is the bundled model; else a local folder or a Hub id."""
+    revision: str | None = None
+    gguf_file: str | None = None
+    """A GGUF file inside the folder `name` (transformers engine only; dequantised)."""
+    dtype: str = "auto"
+    trust_remote_code: bool = False
+
+
+class EngineKind(StrEnum):
+    """Which engine runs the model; `auto` prefers vLLM where it can run."""
+
+    AUTO = "auto"
+    TRANSFORMERS = "transformers"
+    VLLM = "vllm"
+    SCRIPTED = "scripted"
+
+
+class EngineConfig(FrozenConfig):
+    """Where and how fast the model runs. Nothing here changes what a label means."""
+
+    kind: EngineKind = EngineKind.AUTO
+    max_num_seqs: Annotated[int, Field(ge=1)] = 192
+    """Sequences that the engine decodes at once."""
+    max_model_len: Annotated[int, Field(ge=16)] | None = None
+    """Tokens of prompt and completion together; None takes the model's own limit."""
+    gpu_memory_utilization: Annotated[float, Field(gt=0, le=1)] = 0.90
+    num_threads: Annotated[int, Field(ge=1)] | None = None
+    """CPU threads of the engine; None takes one a core."""
+    python: str | None = None
+    """The interpreter that has vLLM; None takes the one that runs stepmark."""
+    startup_seconds: Annotated[float, Field(gt=0)] = 600.0
+    request_seconds: Annotated[float, Field(gt=0)] = 1800.0
+    max_restarts: Annotated[int, Field(ge=0)] = 3
+    extra_arguments: tuple[str, ...] = ()
+    """Passed to vLLM's server as they are."""

@@ -1,0 +1,1 @@
+"""The bundled demo domain: problems, student, exact truth, tiny language model."""

@@ -1,0 +1,1 @@
+"""The sampler seam and the engines behind it."""

@@ -1,0 +1,254 @@
+"""The completions call of an OpenAI-like server: a request in, checked completions out.
+
+One POST to `/v1/completions` asks for all samples of a prompt (`n`, so that the prompt is
+prefilled once) with the prompt as token ids and every sampling parameter said, since what is
+left unsaid comes from the model's generation config. The answer is checked: exactly `n`
+choices numbered 0 to n - 1, each with a reason to have stopped and its own token count
+(`return_token_ids`, vLLM 0.10.2 and later; `usage` has only the total).
+
+A prompt with less than `max_tokens` room in the server's context is asked for as many tokens
+as fit. That changes no completion that ends by itself. One that does not ends with `length`
+and fewer tokens than `max_tokens`, so it is stored, counted as truncated, and can be told
+apart; the client warns once and counts such requests. A prompt that does not fit at all is an
+error. Starting, judging and replacing servers is not done here.
+"""
+
+import logging
+from typing import Annotated, Literal, TypeVar
+
+import httpx
+from pydantic import BaseModel, Field, ValidationError
+from tenacity import (
+    AsyncRetrying,
+    retry_if_exception_type,
+    stop_after_attempt,
+    wait_exponential,
+    wait_random,
+)
+
+from pipeline.errors import EngineError
+from pipeline.records import FinishReason
+from pipeline.samplers.sampler import Completion, SamplingRequest
+
+logger = logging.getLogger(__name__)
+
+AnswerT = TypeVar("AnswerT", bound=BaseModel)
+
+TRANSIENT_STATUSES = frozenset({408, 429, 500, 502, 503, 504})
+
+
+class ServerFaultError(EngineError):
+    """The server did not answer properly, after all retries: it is down, sick or busy.
+
+    The same request may succeed elsewhere or after a restart. A plain EngineError from this
+    module means that the request itself is refused and always will be.
+    """
+
+
+class ServerHangError(ServerFaultError):
+    """No answer within `request_seconds`. Not retried: it has cost enough."""
+
+
+class _TransientError(ServerFaultError):
+    """One failed attempt."""
+
+
+class CompletionsClient:
+    """A client of one server and one model on it. Safe to call from many tasks at once."""
+
+    def __init__(
+        self,
+        base_url: str,
+        *,
+        model_name: str,
+        api_key: str | None,
+        request_seconds: float,
+        num_attempts: int = 4,
+        first_wait_seconds: float = 0.25,
+        trust_env: bool = True,
+    ) -> None:
+        """`base_url` is without `/v1`. `trust_env=False` ignores proxies (local servers)."""
+        self.base_url = base_url
+        self.num_clipped_requests = 0
+        """Requests with less room in the context than `max_tokens`."""
+        self._model_name = model_name
+        self._request_seconds = request_seconds
+        self._num_attempts = num_attempts
+        self._first_wait_seconds = first_wait_seconds
+        self._max_model_len: int | None = None
+        self._http = httpx.AsyncClient(
+            base_url=base_url,
+            headers={"Authorization": f"Bearer {api_key}"} if api_key else {},
+            timeout=httpx.Timeout(request_seconds, connect=10.0, pool=None),
+            # In flight is bounded by the caller; an idle connection is dropped before the
+            # server (5 s in uvicorn) does, which would look like a crash.
+            limits=httpx.Limits(max_connections=None, keepalive_expiry=2.0),
+            trust_env=trust_env,
+        )
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+    async def is_healthy(self, *, seconds: float = 10.0) -> bool:
+        """Whether `/health` answers 200 within `seconds`."""
+        try:
+            response = await self._http.get("/health", timeout=seconds)
+        except httpx.HTTPError:
+            return False
+        return response.is_success
+
+    async def load_model_card(self) -> int | None:
+        """Check that the server serves the model; keep and return its context in tokens.
+
+        None where the server does not say (then nothing is clipped). Raises EngineError
+        where the model is not served, ServerFaultError where there is no answer.
+        """
+        cards = await self._call("GET", "/v1/models", None, _ModelList)
+        for card in cards.data:
+            if card.id == self._model_name:
+                self._max_model_len = card.max_model_len
+                return card.max_model_len
+        served = ", ".join(card.id for card in cards.data) or "nothing"
+        raise EngineError(
+            f"{self.base_url} does not serve {self._model_name!r} but {served}; "
+            "correct the model's name or the address."
+        )
+
+    async def sample(self, request: SamplingRequest) -> list[Completion]:
+        """Return the request's completions in the order of their seeds.
+
+        Raises ServerFaultError after `num_attempts` failures or `request_seconds` without an
+        answer, EngineError where the server refuses the request.
+        """
+        payload = self._payload(request)
+        first_wait = self._first_wait_seconds
+        for_answer = AsyncRetrying(
+            retry=retry_if_exception_type(_TransientError),
+            stop=stop_after_attempt(self._num_attempts),
+            wait=wait_exponential(multiplier=first_wait, max=30.0) + wait_random(0, first_wait),
+            reraise=True,
+        )
+        async for attempt in for_answer:
+            with attempt:
+                answer = await self._call("POST", "/v1/completions", payload, _Answer)
+                return _completions(answer, num_samples=request.num_samples)
+        raise AssertionError("tenacity returns or raises")
+
+    def _payload(self, request: SamplingRequest) -> dict[str, object]:
+        sampling = request.sampling
+        return {
+            "model": self._model_name,
+            "prompt": list(request.prompt_ids),
+            "n": request.num_samples,
+            "seed": request.seed,
+            "max_tokens": self._room(request),
+            "temperature": sampling.temperature,
+            "top_p": sampling.top_p,
+            "top_k": sampling.top_k,
+            "min_p": sampling.min_p,
+            "repetition_penalty": sampling.repetition_penalty,
+            "presence_penalty": 0.0,
+            "frequency_penalty": 0.0,
+            "stop": list(sampling.stop),
+            "include_stop_str_in_output": False,
+            "skip_special_tokens": True,
+            "return_token_ids": True,
+            "stream": False,
+        }
+
+    def _room(self, request: SamplingRequest) -> int:
+        """`max_tokens`, clipped to what the context leaves."""
+        max_tokens = request.sampling.max_tokens
+        if self._max_model_len is None:
+            return max_tokens
+        room = self._max_model_len - len(request.prompt_ids)
+        if room < 1:
+            raise EngineError(
+                f"a prompt of {len(request.prompt_ids)} tokens leaves no room in the context of "
+                f"{self._max_model_len} tokens; raise engine.max_model_len or leave the problem "
+                f"out. It begins: {request.prompt[:80]!r}"
+            )
+        if room < max_tokens:
+            if self.num_clipped_requests == 0:
+                logger.warning(
+                    "a prompt of %d tokens leaves room for %d of max_tokens=%d in the context of "
+                    "%d; completions cut off there are counted as truncated (said once)",
+                    *(len(request.prompt_ids), room, max_tokens, self._max_model_len),
+                )
+            self.num_clipped_requests += 1
+        return min(room, max_tokens)
+
+    async def _call(
+        self,
+        method: str,
+        path: str,
+        payload: dict[str, object] | None,
+        answer_type: type[AnswerT],
+    ) -> AnswerT:
+        where = f"{self.base_url}{path}"
+        try:
+            response = await self._http.request(method, path, json=payload)
+        except (httpx.ReadTimeout, httpx.WriteTimeout) as error:
+            raise ServerHangError(
+                f"{where} did not answer within engine.request_seconds={self._request_seconds:g}"
+            ) from error
+        except httpx.HTTPError as error:
+            raise _TransientError(f"{where}: {type(error).__name__}: {error}") from error
+        if response.status_code in TRANSIENT_STATUSES:
+            raise _TransientError(f"{where} answered {response.status_code}: {_excerpt(response)}")
+        if not response.is_success:
+            raise EngineError(
+                f"{where} refuses the request with {response.status_code}: {_excerpt(response)}"
+            )
+        try:
+            return answer_type.model_validate_json(response.content)
+        except ValidationError as error:
+            raise _TransientError(f"{where} answered with garbage: {error}") from error
+
+
+class _Choice(BaseModel):
+    index: Annotated[int, Field(ge=0)]
+    text: str
+    finish_reason: Literal["stop", "length"]
+    token_ids: list[int] | None = None
+
+
+class _Answer(BaseModel):
+    choices: list[_Choice]
+
+
+class _ModelCard(BaseModel):
+    id: str
+    max_model_len: int | None = None
+
+
+class _ModelList(BaseModel):
+    data: list[_ModelCard]
+
+
+def _completions(answer: _Answer, *, num_samples: int) -> list[Completion]:
+    choices = sorted(answer.choices, key=lambda choice: choice.index)
+    indices = [choice.index for choice in choices]
+    if indices != list(range(num_samples)):
+        raise _TransientError(
+            f"asked for {num_samples} completions, got {len(indices)} numbered {indices}"
+        )
+    return [_completion(choice) for choice in choices]
+
+
+def _completion(choice: _Choice) -> Completion:
+    if choice.token_ids is None:
+        raise EngineError(
+            "the server does not say how many tokens each completion has (`return_token_ids`); "
+            "use vLLM 0.10.2 or later."
+        )
+    return Completion(
+        text=choice.text,
+        finish_reason=FinishReason(choice.finish_reason),
+        num_tokens=len(choice.token_ids),
+    )
+
+
+def _excerpt(response: httpx.Response) -> str:
+    return response.text[:500].strip() or "(no body)"

@@ -1,0 +1,1 @@
+"""Test-time use of a process reward model. No torch here."""

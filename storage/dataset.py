@@ -1,0 +1,217 @@
+"""A dataset folder: the append-only journal of rollouts, and what is derived from it.
+
+    problems/part-*.parquet   the problems
+    rollouts/part-*.parquet   one row a rollout; the truth
+    labels/<split>-*.parquet  derived snapshot, replaced whole
+    manifest.json             written last
+
+A rollout is identified by its `key`; a duplicate after a crash is dropped on read. Killing
+the process at any instant loses at most the rollouts not yet flushed. The lock is the
+kernel's (`flock`), so it goes with the process that held it.
+"""
+
+import fcntl
+import json
+import os
+import time
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow as pa
+
+from pipeline.errors import ConfigError, DataError, DatasetLockedError
+from pipeline.records import LabeledSolution, Problem, Rollout
+from storage.files import file_hash, write_json, write_parquet
+from storage.schema import LABELS, PROBLEMS, ROLLOUTS, SCHEMA_VERSION, read_table
+from storage.tables import (
+    concatenate,
+    labels_from_table,
+    problems_from_table,
+    problems_to_table,
+    rollouts_from_table,
+    rollouts_to_table,
+)
+
+FLUSH_SECONDS = 3.0
+
+
+def dataset_path(location: str | Path) -> Path:
+    """The local folder of a dataset. Raises ConfigError for a remote address."""
+    if "://" in str(location):
+        raise ConfigError(
+            f"{location} is not a local folder: datasets are written to local folders; "
+            "give a path such as out/gsm8k"
+        )
+    return Path(location).expanduser()
+
+
+@contextmanager
+def dataset_lock(path: Path) -> Generator[None, None, None]:
+    """Hold the dataset `path` for this process alone.
+
+    Raises DatasetLockedError, naming the holder, where another live process has it.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        stream = (path / ".lock").open("a+", encoding="utf-8")
+    except OSError as error:
+        raise DataError(f"{path} cannot be used as a dataset folder: {error.strerror}") from error
+    with stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            stream.seek(0)
+            raise DatasetLockedError(
+                f"the dataset {path} is in use by process {stream.read().strip() or 'unknown'}; "
+                "wait for that run to end or stop it, then run this command again"
+            ) from error
+        stream.truncate(0)
+        stream.write(f"{os.getpid()} on {os.uname().nodename}")
+        stream.flush()
+        yield
+
+
+def write_problems(path: Path, problems: Sequence[Problem]) -> None:
+    """Add problems that are not stored yet.
+
+    Raises DataError where a stored problem of the same id has another question or answer:
+    its rollouts would then belong to two problems.
+    """
+    stored = {problem.problem_id: problem for problem in read_problems(path)}
+    for problem in problems:
+        other = stored.get(problem.problem_id)
+        if other is not None and _content(other) != _content(problem):
+            raise DataError(
+                f"problem {problem.problem_id!r} is stored in {path} with another question or gold "
+                "answer; give the changed problem a new id, or write to a new folder"
+            )
+    new = [problem for problem in problems if problem.problem_id not in stored]
+    if new:
+        write_parquet(_next_part(path / "problems"), problems_to_table(new))
+
+
+def read_problems(path: Path) -> list[Problem]:
+    """The stored problems, in the order in which they were added."""
+    tables = (read_table(part, PROBLEMS) for part in _parts(path / "problems"))
+    return problems_from_table(concatenate(tables, PROBLEMS))
+
+
+def read_rollouts(path: Path, *, sampling_digests: set[str] | None = None) -> list[Rollout]:
+    """The stored rollouts without duplicates, in the order of writing."""
+    rollouts: dict[tuple[str, str, str, int], Rollout] = {}
+    for part in _parts(path / "rollouts"):
+        for rollout in rollouts_from_table(read_table(part, ROLLOUTS)):
+            if sampling_digests is None or rollout.sampling_digest in sampling_digests:
+                rollouts.setdefault(rollout.key, rollout)
+    return list(rollouts.values())
+
+
+class Journal:
+    """Appends rollouts to a dataset; use as a context manager under `dataset_lock`.
+
+    Rows are buffered for at most `flush_seconds` between appends and written as a new part.
+    """
+
+    def __init__(self, path: Path, *, flush_seconds: float = FLUSH_SECONDS) -> None:
+        self._folder = path / "rollouts"
+        self._flush_seconds = flush_seconds
+        self._buffer: list[Rollout] = []
+        self._flushed_at = time.monotonic()
+        self.num_appended = 0
+
+    def __enter__(self) -> "Journal":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.flush()
+
+    def append(self, rollouts: Sequence[Rollout]) -> None:
+        """Keep finished rollouts; on disk within seconds."""
+        self._buffer.extend(rollouts)
+        self.num_appended += len(rollouts)
+        if time.monotonic() - self._flushed_at >= self._flush_seconds:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what is buffered now."""
+        if self._buffer:
+            write_parquet(_next_part(self._folder), rollouts_to_table(self._buffer))
+            self._buffer = []
+        self._flushed_at = time.monotonic()
+
+
+def compact(path: Path) -> None:
+    """Merge the journal's parts into one, dropping duplicates.
+
+    A crash in between leaves rows twice, which reading drops.
+    """
+    parts = _parts(path / "rollouts")
+    if len(parts) > 1:
+        rollouts = read_rollouts(path)
+        write_parquet(_next_part(path / "rollouts"), rollouts_to_table(rollouts))
+        for part in parts:
+            part.unlink()
+
+
+def write_labels(path: Path, tables: Mapping[str, pa.Table]) -> None:
+    """Replace the snapshot by one file a split; `tables` maps a split's name to its rows."""
+    folder = path / "labels"
+    written = {f"{split}-00000-of-00001.parquet": table for split, table in tables.items()}
+    for name, table in written.items():
+        write_parquet(folder / name, table)
+    for file in folder.glob("[!.]*.parquet"):
+        if file.name not in written:
+            file.unlink()
+
+
+def read_labels(path: Path) -> list[LabeledSolution]:
+    """The labelled solutions of the snapshot. Raises DataError where there is none."""
+    files = sorted((path / "labels").glob("[!.]*.parquet"))
+    if not files:
+        raise DataError(
+            f"{path} has no labels; run `stepmark generate --config FILE --out {path}` first"
+        )
+    tables = (read_table(file, LABELS) for file in files)
+    return labels_from_table(concatenate(tables, LABELS))
+
+
+def write_manifest(path: Path, manifest: dict[str, object]) -> None:
+    """Write `manifest.json`, with the schema version and a hash of every data file."""
+    files = [
+        file
+        for folder in ("problems", "rollouts", "labels")
+        for file in sorted((path / folder).glob("[!.]*.parquet"))
+    ]
+    listing = {
+        str(file.relative_to(path)): {"sha256": file_hash(file), "bytes": file.stat().st_size}
+        for file in files
+    }
+    write_json(
+        path / "manifest.json",
+        {**manifest, "schema_version": SCHEMA_VERSION, "files": listing},
+    )
+
+
+def read_manifest(path: Path) -> dict[str, object]:
+    """The manifest; empty where a run has not finished yet."""
+    file = path / "manifest.json"
+    if not file.exists():
+        return {}
+    try:
+        return dict(json.loads(file.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError) as error:
+        raise DataError(f"{file} cannot be read ({error}); delete it and run again") from error
+
+
+def _content(problem: Problem) -> tuple[str, str]:
+    return (problem.question, problem.gold_answer)
+
+
+def _parts(folder: Path) -> list[Path]:
+    return sorted(part for part in folder.glob("part-*.parquet") if part.stem[5:].isdecimal())
+
+
+def _next_part(folder: Path) -> Path:
+    numbers = [int(part.stem.partition("-")[2]) for part in _parts(folder)]
+    return folder / f"part-{max(numbers, default=-1) + 1:06d}.parquet"

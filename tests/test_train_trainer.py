@@ -1,0 +1,333 @@
+"""Training and scoring end to end with a tiny random Llama, offline, on the CPU."""
+
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+from safetensors import safe_open
+from tokenizers import Tokenizer, models, pre_tokenizers
+from transformers import (
+    AutoModelForTokenClassification,
+    AutoTokenizer,
+    BertConfig,
+    BertForMaskedLM,
+    LlamaConfig,
+    LlamaForCausalLM,
+    PreTrainedTokenizerFast,
+)
+
+from pipeline.errors import ConfigError, DataError
+from search.scoring import StepScorer
+from train.config import TrainConfig
+from train.encode import EncodedSteps
+from train.labels import EncodedSolution
+from train.model import load_base, score_encoded
+from train.scorer import PrmScorer
+from train.trainer import PrmTrainer, TrainReport, collate, train_prm, training_features
+
+MAX_POSITIONS = 96
+
+
+def save_tokenizer(folder: Path) -> int:
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    vocabulary = {piece: index for index, piece in enumerate(["<end>", *alphabet])}
+    tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<end>")
+    fast.save_pretrained(folder)
+    return len(vocabulary)
+
+
+@pytest.fixture(scope="module")
+def base_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("base")
+    torch.manual_seed(1)
+    config = LlamaConfig(
+        vocab_size=save_tokenizer(folder),
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=2,
+        max_position_embeddings=MAX_POSITIONS,
+        tie_word_embeddings=True,
+        bos_token_id=None,
+        eos_token_id=0,
+    )
+    LlamaForCausalLM(config).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def dataset_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """48 solutions of 2 to 4 steps. A step with `?` is bad, and so are all after it."""
+    rng = random.Random(5)
+    columns: dict[str, list[Any]] = {
+        name: []
+        for name in ("problem_id", "question", "solution_id", "steps")
+        + ("num_correct", "num_incorrect", "mc_value", "hard_label")
+    }
+    for index in range(48):
+        marks = [rng.choice("==?") for _ in range(rng.randint(2, 4))]
+        good = ["?" not in marks[: step + 1] for step in range(len(marks))]
+        correct = [9 if is_good else 0 for is_good in good]
+        row = (f"p{index % 24}", f"sum {index % 24}?", f"s{index}")
+        row += ([f"\n{rng.randint(1, 99)}{mark}" for mark in marks],)
+        row += (correct, [10 - num for num in correct], [num / 10 for num in correct], good)
+        for name, value in zip(columns, row, strict=True):
+            columns[name].append(value)
+    folder = tmp_path_factory.mktemp("dataset")
+    (folder / "labels").mkdir()
+    pq.write_table(pa.table(columns), folder / "labels" / "train-00000.parquet")
+    return folder
+
+
+def make_config(base_path: Path, **changes: Any) -> TrainConfig:
+    defaults: dict[str, Any] = {
+        "base_model": str(base_path),
+        "learning_rate": 1e-2,
+        "epochs": 15,
+        "batch_size": 8,
+        "validation_share": 0.25,
+    }
+    return TrainConfig(**(defaults | changes))
+
+
+@pytest.fixture(scope="module")
+def trained(
+    base_path: Path, dataset_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, TrainReport]:
+    out = tmp_path_factory.mktemp("out") / "prm"
+    return out, train_prm(dataset_path, out, make_config(base_path))
+
+
+ITEMS = [
+    ("sum 3?", ["\n12=", "\n7?", "\n88="]),
+    ("sum 14?", ["\n1="]),
+    ("a question of another length", ["\n1=", "\n22="]),
+]
+
+
+def test_training_learns_what_can_be_learned(trained: tuple[Path, TrainReport]) -> None:
+    _, report = trained
+    assert len(report.epoch_losses) == 15
+    assert report.train_loss == report.epoch_losses[-1] < 0.1 * report.epoch_losses[0]
+    assert report.validation is not None
+    assert report.validation.auc is not None
+    assert report.validation.auc > 0.98
+    assert report.validation.agreement > 0.95
+    assert report.validation.loss < 0.05
+    assert report.num_problems == 24
+    assert report.num_solutions == 48
+    assert report.num_train_solutions + report.validation.num_solutions == 48
+    assert report.num_train_steps + report.validation.num_steps == report.num_steps
+    updates_an_epoch = -(-report.num_train_solutions // 8)
+    assert report.num_updates == 15 * updates_an_epoch
+
+
+def test_the_folder_is_plain_and_complete(trained: tuple[Path, TrainReport]) -> None:
+    out, report = trained
+    names = {entry.name for entry in out.iterdir()}
+    assert names == {
+        "config.json",
+        "model.safetensors",
+        "tokenizer.json",
+        "tokenizer_config.json",
+        "train_report.json",
+    }
+    assert [entry.name for entry in out.parent.iterdir()] == ["prm"]
+    written = json.loads((out / "train_report.json").read_text())
+    assert written["train_loss"] == report.train_loss
+    assert written["config"]["learning_rate"] == 1e-2
+    extras = json.loads((out / "config.json").read_text())["stepmark"]
+    assert extras["template"] == "Question: {question}\nAnswer:"
+    assert extras["max_length"] == MAX_POSITIONS
+
+
+def test_plain_from_pretrained_gives_the_same_scores(trained: tuple[Path, TrainReport]) -> None:
+    out, _ = trained
+    scores = PrmScorer.load(out).score(ITEMS)
+    model = AutoModelForTokenClassification.from_pretrained(out).eval()
+    tokenizer = AutoTokenizer.from_pretrained(out)
+    for (question, steps), expected in zip(ITEMS, scores, strict=True):
+        for num_steps in range(1, len(steps) + 1):
+            text = f"Question: {question}\nAnswer:" + "".join(steps[:num_steps])
+            with torch.no_grad():
+                logit = model(**tokenizer(text, return_tensors="pt")).logits[0, -1, 0]
+            assert torch.sigmoid(logit).item() == pytest.approx(expected[num_steps - 1], abs=1e-5)
+
+
+def test_scores_know_good_from_bad(trained: tuple[Path, TrainReport]) -> None:
+    scorer: StepScorer = PrmScorer.load(trained[0])
+    (scores,) = scorer.score(ITEMS[:1])
+    assert scores[0] > 0.7
+    assert max(scores[1:]) < 0.3
+
+
+def test_batched_and_single_scores_are_equal(trained: tuple[Path, TrainReport]) -> None:
+    together = PrmScorer.load(trained[0]).score(ITEMS)
+    alone = PrmScorer.load(trained[0], batch_tokens=1).score(ITEMS)
+    for scores, single in zip(together, alone, strict=True):
+        assert scores == pytest.approx(single, abs=1e-5)
+    assert [len(scores) for scores in together] == [3, 1, 2]
+
+
+def test_lost_steps_score_zero_and_are_counted(trained: tuple[Path, TrainReport]) -> None:
+    scorer = PrmScorer.load(trained[0])
+    long, short = scorer.score([("q", ["\n1=", "\n2" + "0" * 90, "\n3="]), ("q", ["\n1="])])
+    assert long[0] == pytest.approx(short[0], abs=1e-5)
+    assert long[1:] == (0.0, 0.0)
+    assert scorer.num_lost_steps == 2
+    assert scorer.score([]) == []
+    assert scorer.score([("q", [])]) == [()]
+
+
+def _solutions() -> list[EncodedSolution]:
+    """Three of different lengths, with 2, 1 and 3 steps, one of them without a target."""
+    rng = random.Random(0)
+    rows = [((4, 9), (0.5, 1.0)), ((6,), (0.25,)), ((3, 7, 11), (0.0, None, 0.75))]
+    return [
+        EncodedSolution(
+            EncodedSteps(
+                tuple(rng.randint(1, 200) for _ in range(12 - 2 * len(targets) % 5)),
+                positions,
+                0,
+                0,
+            ),
+            targets,
+            tuple(bool(target) for target in targets),
+        )
+        for positions, targets in rows
+    ]
+
+
+def test_the_loss_is_the_mean_over_labelled_steps(base_path: Path) -> None:
+    model, _ = load_base(make_config(base_path))
+    solutions = _solutions()
+    scores = score_encoded(model, [s.encoded for s in solutions], batch_tokens=1)
+    errors = [
+        (score - target) ** 2
+        for solution, row in zip(solutions, scores, strict=True)
+        for score, target in zip(row, solution.targets, strict=True)
+        if target is not None
+    ]
+    assert len(errors) == 5
+    batch = collate(training_features(solutions))
+    assert batch["input_ids"].shape == batch["attention_mask"].shape
+    assert batch["step_positions"].tolist() == [[4, 9, 0], [6, 0, 0], [3, 7, 11]]
+    trainer = PrmTrainer(model=model, args=_arguments(base_path))
+    loss = trainer.compute_loss(model, batch)
+    assert loss.item() == pytest.approx(sum(errors) / 5, abs=1e-6)
+    halves = [
+        trainer.compute_loss(model, collate(training_features(part)), num_items_in_batch=5).item()
+        for part in (solutions[:1], solutions[1:])
+    ]
+    assert sum(halves) == pytest.approx(loss.item(), abs=1e-6)
+
+
+def _arguments(folder: Path) -> Any:
+    from transformers import TrainingArguments
+
+    return TrainingArguments(output_dir=str(folder), use_cpu=True, report_to="none")
+
+
+def _weights(folder: Path) -> dict[str, torch.Tensor]:
+    with safe_open(folder / "model.safetensors", framework="pt") as tensors:
+        return {name: tensors.get_tensor(name) for name in tensors.keys()}  # noqa: SIM118
+
+
+def test_accumulation_weighs_every_step_alike(
+    base_path: Path, dataset_path: Path, tmp_path: Path
+) -> None:
+    trained = []
+    for batch_size, gradient_accumulation in ((8, 1), (2, 4)):
+        out = tmp_path / f"prm-{batch_size}"
+        config = make_config(
+            base_path,
+            epochs=2,
+            learning_rate=1e-3,
+            batch_size=batch_size,
+            gradient_accumulation=gradient_accumulation,
+        )
+        report = train_prm(dataset_path, out, config)
+        trained.append((report.epoch_losses, _weights(out)))
+    (losses, weights), (other_losses, other_weights) = trained
+    assert losses == pytest.approx(other_losses, abs=1e-4)
+    for name, tensor in weights.items():
+        torch.testing.assert_close(tensor, other_weights[name], atol=1e-3, rtol=0)
+
+
+def test_same_seed_same_weights_and_progress_counts_up(
+    base_path: Path, dataset_path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    calls: list[tuple[int, int]] = []
+
+    def run(name: str, seed: int) -> bytes:
+        config = make_config(base_path, epochs=1, seed=seed)
+        train_prm(
+            dataset_path, tmp_path / name, config, on_progress=lambda *call: calls.append(call)
+        )
+        return (tmp_path / name / "model.safetensors").read_bytes()
+
+    assert run("a", 3) == run("b", 3) != run("c", 4)
+    total = calls[0][1]
+    assert calls == [(done, total) for done in range(1, total + 1)] * 3
+    printed = capsys.readouterr()
+    assert (printed.out, printed.err) == ("", "")
+
+
+def test_an_interrupted_run_leaves_the_earlier_model(
+    base_path: Path, dataset_path: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "prm"
+    config = make_config(base_path, epochs=1)
+    train_prm(dataset_path, out, config)
+    before = (out / "model.safetensors").read_bytes()
+
+    def interrupt(num_done: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train_prm(dataset_path, out, config.model_copy(update={"seed": 9}), on_progress=interrupt)
+    assert (out / "model.safetensors").read_bytes() == before
+    assert [entry.name for entry in tmp_path.iterdir()] == ["prm"]
+
+
+def test_unusable_input_is_named(base_path: Path, dataset_path: Path, tmp_path: Path) -> None:
+    run: Callable[..., Any] = lambda out, **changes: train_prm(  # noqa: E731
+        dataset_path, out, make_config(base_path, **changes)
+    )
+    with pytest.raises(ConfigError, match="not a PRM trained by stepmark"):
+        run(base_path)
+    with pytest.raises(ConfigError, match="base_model = '.*nowhere' cannot be loaded"):
+        run(tmp_path / "prm", base_model=str(tmp_path / "nowhere"))
+    with pytest.raises(ConfigError, match=r"max_length = 97, but .* takes at most 96"):
+        run(tmp_path / "prm", max_length=97)
+    with pytest.raises(DataError, match="not a PRM trained by"):
+        PrmScorer.load(base_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_head_dropout_is_off_whatever_it_is_called(base_path: Path, tmp_path: Path) -> None:
+    llama, _ = load_base(make_config(base_path))
+    config = BertConfig(
+        vocab_size=save_tokenizer(tmp_path),
+        hidden_size=16,
+        intermediate_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=1,
+        classifier_dropout=0.3,
+    )
+    BertForMaskedLM(config).save_pretrained(tmp_path)
+    bert, _ = load_base(make_config(tmp_path))
+    for model in (llama, bert):
+        assert model.dropout.p == 0.0
+        assert model.config.classifier_dropout == 0.0
+        assert model.dtype is torch.float32
+    assert bert.config.hidden_dropout_prob == 0.1

@@ -1,0 +1,116 @@
+"""From text to token ids and step positions: the same code for training and for scoring.
+
+The text is the filled template and then the steps as they are, joined by nothing. A
+step's position is the index of its last token, the token whose output is its score. A
+token that reaches from one piece into the next (`.` and the line break after it are one
+token to many tokenizers) would show a step what follows it, and make the score of a
+prefix depend on whether more text follows: there the text is cut and the two sides are
+encoded apart, and `num_cut_tokens` counts it. So under a causal model the score of step
+*i* is the same for the whole solution and for its prefix of *i* + 1 steps.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from typing import Any
+
+from pipeline.errors import DataError
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedSteps:
+    """Token ids, at most `max_length`, and the position in them of each step that fits.
+
+    `step_positions` never falls from one step to the next; it has one entry a step that
+    ends within `max_length`: `num_lost_steps` at the end have none.
+    """
+
+    input_ids: tuple[int, ...]
+    step_positions: tuple[int, ...]
+    num_lost_steps: int
+    num_cut_tokens: int
+
+
+def encode_steps(
+    tokenizer: Any, prompt: str, steps: Sequence[str], *, max_length: int
+) -> EncodedSteps:
+    """Encode a prompt and its steps with a fast tokenizer.
+
+    A step that the tokenizer gives no token (it drops some control characters) has the
+    position of the step before. Raises DataError for a step of white space only, and
+    where neither the prompt nor the first step has a token.
+    """
+    for step_index, step in enumerate(steps):
+        if not step.strip():
+            raise DataError(f"step {step_index} is {step!r}: a step needs content to be scored")
+    text = prompt + "".join(steps)
+    ends = list(accumulate((len(step) for step in steps), initial=len(prompt)))
+    ids, spans, num_cuts = _encode_cut(tokenizer, text, ends)
+    positions = _last_tokens(spans, ends)[1:]
+    if -1 in positions:
+        raise DataError(f"the tokenizer {tokenizer.name_or_path} gives no token to {text[:80]!r}")
+    opening = _opening_ids(tokenizer)
+    kept = [len(opening) + position for position in positions]
+    kept = [position for position in kept if position < max_length]
+    return EncodedSteps(
+        input_ids=tuple([*opening, *ids][:max_length]),
+        step_positions=tuple(kept),
+        num_lost_steps=len(steps) - len(kept),
+        num_cut_tokens=num_cuts,
+    )
+
+
+_Spans = list[tuple[int, int]]
+
+
+def _opening_ids(tokenizer: Any) -> list[int]:
+    """The one special token that begins a text, where the tokenizer has such a habit."""
+    openers = (tokenizer.bos_token_id, tokenizer.cls_token_id)
+    return [token_id for token_id in tokenizer("")["input_ids"][:1] if token_id in openers]
+
+
+def _encode_cut(tokenizer: Any, text: str, ends: Sequence[int]) -> tuple[list[int], _Spans, int]:
+    """Ids and spans of `text` such that no token holds one of `ends` in its inside."""
+    cuts: set[int] = set()
+    while True:
+        ids: list[int] = []
+        spans: _Spans = []
+        for start, end in pairwise([0, *sorted(cuts), len(text)]):
+            # not truncated and not warned of: lost steps are counted by the caller
+            encoded = tokenizer(
+                text[start:end],
+                add_special_tokens=False,
+                return_offsets_mapping=True,
+                truncation=False,
+                verbose=False,
+            )
+            ids += encoded["input_ids"]
+            spans += [(a + start, b + start) for a, b in encoded["offset_mapping"]]
+        new_cuts = _ends_inside(spans, ends) - cuts
+        if not new_cuts:
+            return ids, spans, len(cuts)
+        cuts |= new_cuts
+
+
+def _ends_inside(spans: _Spans, ends: Sequence[int]) -> set[int]:
+    inside: set[int] = set()
+    for start, end in spans:
+        inside.update(ends[bisect_right(ends, start) : bisect_left(ends, end)])
+    return inside
+
+
+def _last_tokens(spans: _Spans, ends: Sequence[int]) -> list[int]:
+    """For each piece, the index of the last token that starts before the piece's end.
+
+    -1 where there is none, as for an empty prompt. Tokens that cover no text do not count.
+    """
+    positions: list[int] = []
+    last, token_index = -1, 0
+    for end in ends:
+        while token_index < len(spans) and spans[token_index][0] < end:
+            if spans[token_index][0] < spans[token_index][1]:
+                last = token_index
+            token_index += 1
+        positions.append(last)
+    return positions

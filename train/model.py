@@ -1,0 +1,208 @@
+"""The PRM: a language model's encoder with a one-output head on every token.
+
+A standard class, `AutoModelForTokenClassification` with `num_labels=1`, so that a saved
+folder needs nothing of ours to load. What belongs to it beside the weights (template,
+length, where it came from) is in its `config.json` under `stepmark`.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import (
+    AutoConfig,
+    AutoModelForTokenClassification,
+    AutoTokenizer,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
+from transformers.utils import logging as transformers_logging
+
+import pipeline.demo
+from pipeline.errors import ConfigError, DataError
+from train.config import DEFAULT_MAX_LENGTH, TrainConfig
+from train.encode import EncodedSteps
+from train.loss import step_logits
+from train.model_folder import is_prm_folder
+
+FORMAT_VERSION = 1
+"""Of the `stepmark` entry in `config.json`."""
+
+_HEAD_DROPOUTS = ("classifier_dropout", "classifier_dropout_prob", "seq_classif_dropout")
+"""What the configurations of `transformers` call the dropout in front of the head."""
+
+
+def load_base(config: TrainConfig) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """The base model with a fresh head (float32, head dropout off), and its tokenizer.
+
+    The head is drawn from PyTorch's global generator. `model.config.stepmark` holds the
+    template and the length in tokens that scoring will use.
+
+    Raises ConfigError for a model that is not there or cannot carry the head.
+    """
+    name = _resolve(config.base_model)
+    try:
+        with quiet_transformers():
+            model_config = AutoConfig.from_pretrained(name, revision=config.revision, num_labels=1)
+            tokenizer = AutoTokenizer.from_pretrained(name, revision=config.revision)
+            model = AutoModelForTokenClassification.from_pretrained(
+                name,
+                revision=config.revision,
+                config=_without_head_dropout(model_config),
+                dtype=torch.float32,
+            )
+    except (OSError, ValueError) as error:
+        raise ConfigError(
+            f"base_model = {config.base_model!r} cannot be loaded as a token classifier: {error}"
+        ) from error
+    _require_fast(tokenizer, config.base_model)
+    # Llama and its kin read the rate from names of their own; the module is the last word.
+    if isinstance(getattr(model, "dropout", None), torch.nn.Dropout):
+        model.dropout.p = 0.0
+    model.config.use_cache = False
+    model.config.stepmark = {
+        "format_version": FORMAT_VERSION,
+        "template": config.template,
+        "max_length": _max_length(model, config),
+        "base_model": config.base_model,
+        "revision": config.revision,
+        "training_digest": config.digest(),
+    }
+    return model, tokenizer
+
+
+def load_prm(
+    path: Path, *, device: torch.device
+) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """A trained PRM in evaluation mode, and its tokenizer.
+
+    Raises DataError for a folder that is no PRM of ours.
+    """
+    if not is_prm_folder(path):
+        raise DataError(f"{path} is not a PRM trained by `stepmark train`")
+    try:
+        with quiet_transformers():
+            tokenizer = AutoTokenizer.from_pretrained(path)
+            model = AutoModelForTokenClassification.from_pretrained(path)
+    except (OSError, ValueError) as error:
+        raise DataError(f"the PRM in {path} cannot be loaded: {error}") from error
+    version = model.config.stepmark.get("format_version")
+    if version != FORMAT_VERSION:
+        raise DataError(
+            f"the PRM in {path} has format version {version}, this stepmark reads "
+            f"{FORMAT_VERSION}; train it again"
+        )
+    return model.to(device).eval(), tokenizer
+
+
+def default_device() -> torch.device:
+    """CUDA where there is a device, else the CPU."""
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+@torch.inference_mode()
+def score_encoded(
+    model: PreTrainedModel, solutions: Sequence[EncodedSteps], *, batch_tokens: int = 8192
+) -> list[tuple[float, ...]]:
+    """Sigmoid scores at the step positions, in the order of `solutions`.
+
+    Solutions of similar length run together, at most `batch_tokens` tokens with padding
+    (one solution at least). The model is put into evaluation mode.
+    """
+    model.eval()
+    scores: dict[int, tuple[float, ...]] = {}
+    for batch in _length_batches(solutions, batch_tokens):
+        ids_BT, mask_BT = pad_ids([solutions[index].input_ids for index in batch])
+        output = model(input_ids=ids_BT.to(model.device), attention_mask=mask_BT.to(model.device))
+        positions_BS = pad_steps([solutions[index].step_positions for index in batch], 0)
+        logits_BS = step_logits(output.logits, positions_BS.to(model.device))
+        # float64: a sigmoid of 17 is still below 1 there
+        for index, row_S in zip(batch, logits_BS.double().sigmoid().tolist(), strict=True):
+            scores[index] = tuple(row_S[: len(solutions[index].step_positions)])
+    return [scores[index] for index in range(len(solutions))]
+
+
+def pad_ids(ids: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
+    """Token ids padded on the right, and their attention mask: two [B, T].
+
+    The padding is id 0: it is masked, so it need not be a pad token.
+    """
+    longest = max(len(row) for row in ids)
+    ids_BT = torch.tensor([[*row, *[0] * (longest - len(row))] for row in ids])
+    mask_BT = torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in ids])
+    return ids_BT, mask_BT
+
+
+def pad_steps(rows: Sequence[Sequence[float]], filler: float) -> torch.Tensor:
+    """Ragged per-step values padded on the right: [B, S], S at least 1."""
+    longest = max(1, *(len(row) for row in rows))
+    return torch.tensor([[*row, *[filler] * (longest - len(row))] for row in rows])
+
+
+@contextmanager
+def quiet_transformers() -> Iterator[None]:
+    """No progress bars and no advice from `transformers` inside; as before on leaving.
+
+    A fresh head is announced there as a warning, but it is what training is for.
+    """
+    verbosity = transformers_logging.get_verbosity()
+    had_bars = transformers_logging.is_progress_bar_enabled()
+    transformers_logging.set_verbosity_error()
+    transformers_logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        transformers_logging.set_verbosity(verbosity)
+        if had_bars:
+            transformers_logging.enable_progress_bar()
+
+
+def _resolve(base_model: str) -> str:
+    if base_model != "demo":
+        return base_model
+    path = Path(pipeline.demo.__file__).parent / "model"
+    if not (path / "config.json").is_file():
+        raise ConfigError(f"the bundled model is not in {path}; make it with `make demo-model`")
+    return str(path)
+
+
+def _without_head_dropout(model_config: Any) -> Any:
+    model_config.classifier_dropout = 0.0
+    for name in _HEAD_DROPOUTS:
+        if hasattr(model_config, name):
+            setattr(model_config, name, 0.0)
+    return model_config
+
+
+def _require_fast(tokenizer: PreTrainedTokenizerBase, name: str) -> None:
+    if not tokenizer.is_fast:
+        raise ConfigError(
+            f"the tokenizer of {name!r} gives no character offsets, which step positions "
+            "need; use a model with a tokenizer.json"
+        )
+
+
+def _max_length(model: PreTrainedModel, config: TrainConfig) -> int:
+    limit = getattr(model.config, "max_position_embeddings", None)
+    if config.max_length is None:
+        return min(DEFAULT_MAX_LENGTH, limit or DEFAULT_MAX_LENGTH)
+    if limit and config.max_length > limit:
+        raise ConfigError(
+            f"max_length = {config.max_length}, but {config.base_model!r} takes at most "
+            f"{limit} tokens; set max_length = {limit} or less"
+        )
+    return config.max_length
+
+
+def _length_batches(solutions: Sequence[EncodedSteps], batch_tokens: int) -> Iterator[list[int]]:
+    order = sorted(range(len(solutions)), key=lambda index: len(solutions[index].input_ids))
+    batch: list[int] = []
+    for index in order:
+        if batch and (len(batch) + 1) * len(solutions[index].input_ids) > batch_tokens:
+            yield batch
+            batch = []
+        batch.append(index)
+    if batch:
+        yield batch

@@ -1,0 +1,61 @@
+"""A folder that is either whole or not there: written beside its place, then renamed."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pipeline.errors import ConfigError
+
+
+def is_prm_folder(path: Path) -> bool:
+    """Whether `path` is a folder that `stepmark train` wrote."""
+    config_path = path / "config.json"
+    return config_path.is_file() and '"stepmark"' in config_path.read_text(encoding="utf-8")
+
+
+def require_replaceable(path: Path) -> None:
+    """Raise ConfigError where a trained model must not be written to `path`."""
+    if not path.exists() or is_prm_folder(path):
+        return
+    if not path.is_dir() or any(path.iterdir()):
+        raise ConfigError(
+            f"{path} is there and is not a PRM trained by stepmark; it is not overwritten, "
+            "name another output folder"
+        )
+
+
+@contextmanager
+def replacing_folder(path: Path) -> Iterator[Path]:
+    """A fresh folder to write into, which takes the place of `path` on leaving.
+
+    After an exception `path` is as before. What a killed run left is removed first; a run
+    killed between the two renames left the previous folder, which is put back.
+    """
+    require_replaceable(path)
+    partial, previous = (path.with_name(f".{path.name}.{end}") for end in ("partial", "previous"))
+    if previous.exists() and not path.exists():
+        previous.rename(path)
+    for leftover in (partial, previous):
+        shutil.rmtree(leftover, ignore_errors=True)
+    partial.mkdir(parents=True)
+    try:
+        yield partial
+        _sync(partial)
+        if path.exists():
+            path.rename(previous)
+        partial.rename(path)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    shutil.rmtree(previous, ignore_errors=True)
+
+
+def _sync(folder: Path) -> None:
+    """Have the disk hold every file of the folder before its name says that it is whole."""
+    for path in [*folder.rglob("*"), folder]:
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -4,7 +4,6 @@ Exit codes: 0 done, 1 the run failed, 2 bad usage or configuration, 130 interrup
 Errors go to stderr in one paragraph; `--debug` adds the traceback.
 """
 
-import json
 import logging
 import os
 import signal
@@ -18,7 +17,7 @@ import typer
 from rich.console import Console
 
 from flows.run_config import RunConfig, load_config
-from pipeline.errors import ConfigError, StepmarkError
+from pipeline.errors import ConfigError, DataError, StepmarkError
 
 app = typer.Typer(
     name="stepmark",
@@ -94,8 +93,8 @@ def generate(
     console = Console()
     resolved, folder = load_config(config, set_ or ()), dataset_path(out)
     with sampling_progress(console, "labelling") as on_progress:
-        manifest = run(resolved, folder, on_progress=on_progress)
-    _show_summary(console, folder, resolved, manifest)
+        run(resolved, folder, on_progress=on_progress)
+    _show_summary(console, folder)
 
 
 @app.command()
@@ -129,7 +128,7 @@ def train(
             f"{'none' if auc is None else f'{auc:.3f}'}, agreement with hard labels "
             f"{100 * report.validation.agreement:.1f} % of {report.validation.num_steps} steps."
         )
-    console.print(f"PRM: {out}")
+    console.print(f"PRM: {out}", markup=False)
 
 
 @app.command()
@@ -204,6 +203,8 @@ def grade(
 
     if profile not in list(GradingProfile):
         raise ConfigError(f"--profile {profile!r} is none of {', '.join(GradingProfile)}")
+    if not input_.is_file():
+        raise ConfigError(f"--input {input_}: there is no such file")
     console = Console()
     try:
         with counting_progress(console, "grading") as on_progress:
@@ -215,6 +216,8 @@ def grade(
             )
     except GradeInputError as error:
         raise ConfigError(str(error)) from error
+    except OSError as error:
+        raise DataError(f"{input_} cannot be graded into {output}: {error}") from error
     console.print(", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items())))
 
 
@@ -255,11 +258,11 @@ def _own_config(folder: Path, overrides: Sequence[str]) -> RunConfig:
     return config_from_json(folder / "config.json", overrides)
 
 
-def _show_summary(
-    console: Console, folder: Path, config: RunConfig, manifest: dict[str, object]
-) -> None:
+def _show_summary(console: Console, folder: Path) -> None:
     from flows.display import figures_table, label_figures
     from storage.dataset import read_labels
 
     console.print(figures_table("Labels", label_figures(read_labels(folder))))
-    console.print(f"Dataset: {folder} (labels in {folder / 'labels'}, counts in manifest.json)")
+    console.print(
+        f"Dataset: {folder} (labels in {folder / 'labels'}, counts in manifest.json)", markup=False
+    )

@@ -41,7 +41,7 @@ def run_demo(
     from flows.train_prm import train_prm_flow
 
     console.rule("1. Label: solutions, steps, rollouts, grades")
-    generate_labels(config=str(config_path), overrides=list(overrides), out=str(dataset))
+    generate_labels(config=str(config_path), overrides=tuple(overrides), out=str(dataset))
     solutions = read_labels(dataset)
     for solution in pick_shown(solutions):
         console.print(solution_panel(solution))
@@ -51,7 +51,7 @@ def run_demo(
         console.print(figures_table("Against exact truth", truth_figures(agreement)))
 
     console.rule("2. Train a PRM on the labels")
-    train_prm_flow(dataset=str(dataset), out=str(prm), overrides=list(overrides))
+    train_prm_flow(dataset=str(dataset), out=str(prm), overrides=tuple(overrides))
 
     console.rule("3. Let the PRM pick solutions of unseen problems")
     from train.scorer import PrmScorer

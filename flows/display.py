@@ -155,8 +155,7 @@ def search_sentence(report: SearchReport, aggregation: Aggregation) -> str:
 def printable(text: str) -> str:
     """`text` with control and format characters (escape sequences, bidi marks) replaced."""
     return "".join(
-        character if character == "\n" or not _is_control(character) else "�"
-        for character in text
+        character if character == "\n" or not _is_control(character) else "�" for character in text
     )
 
 

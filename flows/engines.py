@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from flows.run_config import RunConfig
+from grading.version import grader_version
 from labeling.engine import Identity
 from labeling.prompts import (
     PromptEncoder,
@@ -14,8 +15,11 @@ from labeling.prompts import (
     prompt_identity,
 )
 from pipeline.config import EngineKind, stable_digest
+from pipeline.demo.problems import DemoProblem
 from pipeline.demo.truth import demo_problem_of
+from pipeline.errors import ConfigError
 from pipeline.records import Problem
+from pipeline.samplers.interrupts import interrupts_raised
 from pipeline.samplers.models import load_tokenizer, resolve_model
 from pipeline.samplers.sampler import Sampler
 from pipeline.samplers.scripted import ScriptedSampler
@@ -30,7 +34,7 @@ class Engine:
     identity: Identity
 
 
-def resolve_engine(config: RunConfig, *, grader_version: str) -> Engine:
+def resolve_engine(config: RunConfig) -> Engine:
     """Choose the engine, load the tokenizer, name the samples. Raises ConfigError."""
     kind = _kind(config)
     if kind is EngineKind.SCRIPTED:
@@ -51,7 +55,7 @@ def resolve_engine(config: RunConfig, *, grader_version: str) -> Engine:
             "seed": config.seed,
         }
     )
-    return Engine(kind, encoder, Identity(label, digest, grader_version))
+    return Engine(kind, encoder, Identity(label, digest, grader_version(config.grading)))
 
 
 @asynccontextmanager
@@ -61,7 +65,7 @@ async def open_engine(
     """Start the engine and end it on leaving. `state_path` keeps its log and pid."""
     match engine.kind:
         case EngineKind.SCRIPTED:
-            known = [demo_problem_of(problem.problem_id) for problem in problems]
+            known = [_known_problem(problem) for problem in problems]
             yield ScriptedSampler({problem.question: problem for problem in known})
         case EngineKind.VLLM:
             from pipeline.samplers.vllm_server import open_vllm_server
@@ -71,10 +75,21 @@ async def open_engine(
             ) as sampler:
                 yield sampler
         case _:
-            from pipeline.samplers.transformers_engine import open_transformers_engine
+            with interrupts_raised():
+                from pipeline.samplers.transformers_engine import open_transformers_engine
 
             async with open_transformers_engine(config.model, config.engine) as sampler:
                 yield sampler
+
+
+def _known_problem(problem: Problem) -> DemoProblem:
+    try:
+        return demo_problem_of(problem.problem_id)
+    except ValueError as error:
+        raise ConfigError(
+            f"engine.kind = 'scripted' knows demo problems only, not {problem.problem_id!r}; set "
+            "problems.source = 'demo' or another engine.kind"
+        ) from error
 
 
 def _kind(config: RunConfig) -> EngineKind:

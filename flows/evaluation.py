@@ -4,6 +4,7 @@ Majority vote and pass@1 always stand beside best-of-N (`search.evaluate`).
 """
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,8 +19,7 @@ from flows.stages import (
 from grading.verdict import Verdict
 from labeling.steps import split_steps
 from pipeline.demo.truth import demo_problem_of, step_truths
-from pipeline.errors import ConfigError
-from pipeline.records import LabeledSolution, Rollout
+from pipeline.records import LabeledSolution, Prefix, Problem, Rollout
 from search.best_of_n import Candidate, ProblemCandidates, score_candidates
 from search.evaluate import SearchReport, accuracy_against_n
 from search.scoring import StepScorer
@@ -59,12 +59,7 @@ def sample_candidates(
             ProblemCandidates(
                 problem.problem_id,
                 problem.question,
-                tuple(
-                    _candidate(rollout, config)
-                    for rollout in sorted(
-                        stored[problem.problem_id], key=lambda rollout: rollout.rollout_index
-                    )[:num]
-                ),
+                tuple(_candidate(rollout, config) for rollout in _solutions(problem, stored)[:num]),
             )
             for problem in selected_problems(out)
         ]
@@ -109,10 +104,10 @@ def truth_agreement(solutions: list[LabeledSolution], *, threshold: float) -> Tr
     return TruthAgreement(num_steps, num_agreeing, num_false_alarms, num_missed)
 
 
-def check_ns(config: RunConfig) -> None:
-    """Raises ConfigError where the numbers of candidates cannot be compared."""
-    if not config.evaluate.ns:
-        raise ConfigError("evaluate.ns is empty; give the numbers of candidates, such as [1, 4, 8]")
+def _solutions(problem: Problem, stored: Mapping[str, Sequence[Rollout]]) -> list[Rollout]:
+    root_id = Prefix(problem.problem_id).prefix_id
+    solutions = [one for one in stored[problem.problem_id] if one.prefix_id == root_id]
+    return sorted(solutions, key=lambda rollout: rollout.rollout_index)
 
 
 def _candidate(rollout: Rollout, config: RunConfig) -> Candidate:

@@ -5,13 +5,14 @@ knows, before anything is started. Relative paths in it are relative to where th
 runs.
 """
 
+import difflib
 import json
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from grading.config import GradingConfig
 from labeling.allocate import AllocationConfig
@@ -22,6 +23,8 @@ from pipeline.errors import ConfigError
 from search.scoring import Aggregation
 from storage.problems import ProblemsConfig
 from train.config import TrainConfig
+
+_MAX_SHOWN = 120
 
 
 class LabelConfig(FrozenConfig):
@@ -35,7 +38,7 @@ class EvaluateConfig(FrozenConfig):
     """Which unseen problems the PRM picks solutions for, and from how many."""
 
     problems: ProblemsConfig = ProblemsConfig(split="test", limit=200)
-    ns: tuple[Annotated[int, Field(ge=1, le=1024)], ...] = (1, 4, 8)
+    ns: Annotated[tuple[Annotated[int, Field(ge=1, le=1024)], ...], Field(min_length=1)] = (1, 4, 8)
     """The numbers of candidates; as many as the largest are sampled a problem."""
     aggregation: Aggregation = Aggregation.MIN
     """The one that the summary speaks of; the table has all."""
@@ -66,12 +69,12 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
     """
     file = Path(path).expanduser()
     try:
-        content = tomllib.loads(file.read_text(encoding="utf-8"))
+        content = tomllib.loads(file.read_text(encoding="utf-8-sig"))
     except FileNotFoundError as error:
         raise ConfigError(f"there is no config file {file}; see configs/ for examples") from error
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{file} cannot be read: {error}") from error
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise ConfigError(f"{file} is not valid TOML: {error}") from error
     for override in overrides:
         _apply(content, override)
@@ -87,15 +90,21 @@ def config_from_json(path: Path, overrides: Sequence[str] = ()) -> RunConfig:
             f"{path} cannot be read ({error}); give the folder that `stepmark generate` wrote, or "
             "a config with --config"
         ) from error
+    if not isinstance(content, dict):
+        raise ConfigError(f"{path} holds no config; give another with --config")
     for override in overrides:
         _apply(content, override)
     return check_config(content, origin=str(path))
 
 
 def check_config(content: dict[str, Any], *, origin: str) -> RunConfig:
-    """Validate the parsed content of a config. Raises ConfigError as `load_config`."""
+    """Validate the parsed content of a config. Raises ConfigError as `load_config`.
+
+    Values keep their type: the text "5", `true` or 5.0 is no whole number.
+    """
+    text = json.dumps(content, default=str)  # the strict rules for JSON fit TOML's types
     try:
-        return RunConfig.model_validate(content)
+        return RunConfig.model_validate_json(text, strict=True)
     except ValidationError as error:
         raise ConfigError(
             f"{origin}: " + "; ".join(_explain(dict(one)) for one in error.errors())
@@ -105,8 +114,24 @@ def check_config(content: dict[str, Any], *, origin: str) -> RunConfig:
 def _explain(error: dict[str, Any]) -> str:
     key = ".".join(str(part) for part in error["loc"]) or "(top level)"
     if error["type"] == "extra_forbidden":
-        return f"unknown key {key}; `stepmark generate --help` says where the keys are listed"
-    return f"{key} = {error['input']!r}: {error['msg'].removeprefix('Value error, ')}"
+        return f"unknown key {key}; {_keys_beside(error['loc'])}"
+    value = repr(error["input"])
+    shown = value if len(value) <= _MAX_SHOWN else f"{value[:_MAX_SHOWN]}…"
+    return f"{key} = {shown}: {error['msg'].removeprefix('Value error, ')}"
+
+
+def _keys_beside(location: Sequence[str | int]) -> str:
+    """The keys that the section of an unknown key has, the nearest one first."""
+    section: type[BaseModel] = RunConfig
+    for part in location[:-1]:
+        annotation = section.model_fields[str(part)].annotation
+        assert isinstance(annotation, type)
+        assert issubclass(annotation, BaseModel)
+        section = annotation
+    known = list(section.model_fields)
+    nearest = difflib.get_close_matches(str(location[-1]), known, n=1)
+    hint = f"did you mean {nearest[0]}? " if nearest else ""
+    return f"{hint}Known here: {', '.join(known)}"
 
 
 def _apply(content: dict[str, Any], override: str) -> None:
@@ -127,5 +152,5 @@ def _apply(content: dict[str, Any], override: str) -> None:
 def _toml_value(text: str) -> Any:
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (tomllib.TOMLDecodeError, RecursionError):
         return text  # an unquoted string, as one types it in a shell

@@ -19,13 +19,13 @@ from typing import Any
 from flows.engines import open_engine, resolve_engine
 from flows.run_config import RunConfig
 from grading.grade import is_gradable_gold
-from grading.pool import GradePool
+from grading.pool import GradePool, GraderStartError
 from grading.verdict import Grade
-from grading.version import GRADER_VERSION
 from labeling.engine import LabelingTools, is_missing, roll_out
 from labeling.estimate import label_problem
-from pipeline.errors import DataError
+from pipeline.errors import DataError, EngineError
 from pipeline.records import LabeledSolution, Prefix, Problem, Rollout
+from pipeline.samplers.interrupts import interrupts_raised
 from storage.dataset import (
     Journal,
     compact,
@@ -97,17 +97,19 @@ def sample_rollouts(
     With nothing missing no engine is started.
     """
     started = monotonic()
-    problems = selected_problems(out)
-    asyncio.run(
-        _sample(config, out, problems, on_progress=on_progress, solutions_only=solutions_only)
-    )
+    asyncio.run(draw_missing(config, out, on_progress=on_progress, solutions_only=solutions_only))
     return monotonic() - started
 
 
 def snapshot_labels(config: RunConfig, out: Path) -> int:
     """Make the labels from the stored rollouts, replacing the snapshot; returns their number."""
-    identity = resolve_engine(config, grader_version=GRADER_VERSION).identity
+    identity = resolve_engine(config).identity
     labeled = label_stored(config, out)
+    versions = {
+        rollout.grader_version
+        for group in stored_rollouts(config, out).values()
+        for rollout in group
+    }
     splits: dict[str, list[LabeledSolution]] = {}
     for solution in labeled:
         splits.setdefault(solution.problem.split, []).append(solution)
@@ -117,7 +119,7 @@ def snapshot_labels(config: RunConfig, out: Path) -> int:
             completer=identity.completer,
             generator=identity.completer,
             sampling_digest=identity.sampling_digest,
-            grader_version=identity.grader_version,
+            grader_version="+".join(sorted(versions)),  # of the stored verdicts
             hard_threshold=config.labels.hard_threshold,
         )
         for split, solutions in splits.items()
@@ -149,7 +151,7 @@ def label_stored(config: RunConfig, out: Path) -> list[LabeledSolution]:
 def finish(config: RunConfig, out: Path, *, seconds: float) -> dict[str, object]:
     """Compact the journal and write the manifest, last; returns it."""
     compact(out)
-    identity = resolve_engine(config, grader_version=GRADER_VERSION).identity
+    identity = resolve_engine(config).identity
     stored = stored_rollouts(config, out)
     labeled = label_stored(config, out)
     manifest: dict[str, object] = {
@@ -185,34 +187,32 @@ def rejected_rows(out: Path) -> list[dict[str, object]]:
 
 def stored_rollouts(config: RunConfig, out: Path) -> dict[str, list[Rollout]]:
     """The stored rollouts of this config's sampling digest, by problem id."""
-    digest = resolve_engine(config, grader_version=GRADER_VERSION).identity.sampling_digest
+    digest = resolve_engine(config).identity.sampling_digest
     grouped: dict[str, list[Rollout]] = {}
     for rollout in read_rollouts(out, sampling_digests={digest}):
         grouped.setdefault(rollout.problem_id, []).append(rollout)
     return grouped
 
 
-async def _sample(
-    config: RunConfig,
-    out: Path,
-    problems: list[Problem],
-    *,
-    on_progress: OnProgress,
-    solutions_only: bool,
+async def draw_missing(
+    config: RunConfig, out: Path, *, on_progress: OnProgress, solutions_only: bool = False
 ) -> None:
-    engine = resolve_engine(config, grader_version=GRADER_VERSION)
-    stored = stored_rollouts(config, out)
-    missing = [
-        problem
-        for problem in problems
-        if is_missing(
-            problem,
-            stored.get(problem.problem_id, ()),
-            steps=config.steps,
-            allocation=config.allocation,
-            solutions_only=solutions_only,
-        )
-    ]
+    """`sample_rollouts` for a caller that has its own way to cancel it."""
+    with interrupts_raised():
+        problems = selected_problems(out)
+        engine = resolve_engine(config)
+        stored = stored_rollouts(config, out)
+        missing = [
+            problem
+            for problem in problems
+            if is_missing(
+                problem,
+                stored.get(problem.problem_id, ()),
+                steps=config.steps,
+                allocation=config.allocation,
+                solutions_only=solutions_only,
+            )
+        ]
     if not missing:
         return
     meter = _Meter(on_progress, len(problems), len(problems) - len(missing))
@@ -223,7 +223,10 @@ async def _sample(
         with GradePool(config.grading) as pool:
 
             async def grade(gold: str, text: str, is_cut_off: bool) -> Grade:
-                return await pool.agrade(gold, text, is_truncated=is_cut_off)
+                try:
+                    return await pool.agrade(gold, text, is_truncated=is_cut_off)
+                except GraderStartError as error:
+                    raise EngineError(str(error)) from error
 
             def write(rollouts: Sequence[Rollout]) -> None:
                 journal.append(rollouts)

@@ -174,6 +174,15 @@ class _Evaluator:
             raise _NoValueError
         return result
 
+    def quotient(self, args: list[Any]) -> Any:
+        return args[0] / args[1]
+
+    def product(self, args: list[Any]) -> Any:
+        return mpmath.fprod(args)
+
+    def magnitude(self, args: list[Any]) -> Any:
+        return abs(args[0])
+
     def power(self, args: list[Any]) -> Any:
         base, exponent = args
         if base == 0:
@@ -241,12 +250,12 @@ def _refuse_large(bits: Any) -> None:
 _Operation = Callable[[_Evaluator, list[Any]], Any]
 _OPERATIONS: dict[Op, _Operation] = {
     Op.ADD: lambda _, args: mpmath.fsum(args),
-    Op.MUL: lambda _, args: mpmath.fprod(args),
-    Op.DIV: lambda _, args: args[0] / args[1],
+    Op.MUL: _Evaluator.product,
+    Op.DIV: _Evaluator.quotient,
     Op.NEG: lambda _, args: -args[0],
     Op.PCT: lambda _, args: args[0] / 100,
     Op.DEG: lambda _, args: args[0],
-    Op.ABS: lambda _, args: abs(args[0]),
+    Op.ABS: _Evaluator.magnitude,
     Op.POW: _Evaluator.power,
     Op.ROOT: _Evaluator.root,
     Op.LOG: _Evaluator.logarithm,

@@ -1,12 +1,13 @@
 """Exact rational value of a tree, under a budget of bits; no floats anywhere."""
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 
 from grading.tokens import UnreadableError
 from grading.tree import Node, Op
 
-MAX_BITS = 50_000
+MAX_BITS = 20_000
 """Bits of any number on the way; a power, factorial or binomial is estimated first."""
 _MAX_DIGITS = 4_000
 
@@ -37,35 +38,14 @@ def _value(node: Node) -> Fraction | None:
 
 
 def _evaluate(node: Node) -> Fraction:
-    match node.op:
-        case Op.NUM:
-            if len(node.value) > _MAX_DIGITS:
-                raise UnreadableError("too-large")
-            return Fraction(node.value)
-        case Op.ADD:
-            return _sum([_evaluate(arg) for arg in node.args])
-        case Op.MUL:
-            return _product([_evaluate(arg) for arg in node.args])
-        case Op.DIV:
-            return _bounded(_evaluate(node.args[0]) / _evaluate(node.args[1]))
-        case Op.NEG:
-            return -_evaluate(node.args[0])
-        case Op.POW:
-            return _power(_evaluate(node.args[0]), _evaluate(node.args[1]))
-        case Op.PCT:
-            return _evaluate(node.args[0]) / 100
-        case Op.DEG:
-            return _evaluate(node.args[0])
-        case Op.ABS:
-            return abs(_evaluate(node.args[0]))
-        case Op.ROOT:
-            return _root(_evaluate(node.args[0]), _evaluate(node.args[1]))
-        case Op.FACT:
-            return _factorial(_evaluate(node.args[0]))
-        case Op.BINOM:
-            return _binomial(_evaluate(node.args[0]), _evaluate(node.args[1]))
-        case _:
-            raise _NotRationalError
+    if node.op is Op.NUM:
+        if len(node.value) > _MAX_DIGITS:
+            raise UnreadableError("too-large")
+        return Fraction(node.value)
+    operation = _OPERATIONS.get(node.op)
+    if operation is None:
+        raise _NotRationalError
+    return operation([_evaluate(arg) for arg in node.args])
 
 
 def _bits(value: Fraction) -> int:
@@ -150,3 +130,18 @@ def _binomial(upper: Fraction, lower: Fraction) -> Fraction:
     if upper > MAX_BITS // 2:
         raise UnreadableError("too-large")
     return _bounded(Fraction(math.comb(upper.numerator, lower.numerator)))
+
+
+_OPERATIONS: dict[Op, Callable[[list[Fraction]], Fraction]] = {
+    Op.ADD: _sum,
+    Op.MUL: _product,
+    Op.DIV: lambda args: _bounded(args[0] / args[1]),
+    Op.NEG: lambda args: -args[0],
+    Op.POW: lambda args: _power(args[0], args[1]),
+    Op.PCT: lambda args: args[0] / 100,
+    Op.DEG: lambda args: args[0],
+    Op.ABS: lambda args: abs(args[0]),
+    Op.ROOT: lambda args: _root(args[0], args[1]),
+    Op.FACT: lambda args: _factorial(args[0]),
+    Op.BINOM: lambda args: _binomial(args[0], args[1]),
+}

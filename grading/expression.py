@@ -32,14 +32,17 @@ _LONG_WORD = re.compile(r"[A-Za-z]{3}|^(?:no|No|NO)$")
 
 _RELATIONS = {"=": "=", "<": "<", ">": ">", "le": "<=", "ge": ">=", "ne": "!=", "in": "in",
               "lt": "<", "gt": ">"}  # fmt: skip
-_FUNCTIONS = frozenset("sin cos tan cot sec csc arcsin arccos arctan sinh cosh tanh ln exp".split())
-_GREEK = frozenset(
-    "alpha beta gamma delta epsilon varepsilon zeta eta theta vartheta iota kappa lambda mu nu xi "
-    "pi rho sigma tau upsilon phi varphi chi psi omega Gamma Delta Theta Lambda Sigma Phi Psi "
-    "Omega ell".split()
-)
+_FUNCTION_NAMES = "sin cos tan cot sec csc arcsin arccos arctan sinh cosh tanh ln exp"
+_GREEK_NAMES = """
+    alpha beta gamma delta epsilon varepsilon zeta eta theta vartheta iota kappa lambda mu nu xi
+    pi rho sigma tau upsilon phi varphi chi psi omega Gamma Delta Theta Lambda Sigma Phi Psi
+    Omega ell
+"""
+_MATRIX_NAMES = "pmatrix bmatrix matrix array vmatrix Bmatrix smallmatrix"
+_FUNCTIONS = frozenset(_FUNCTION_NAMES.split())
+_GREEK = frozenset(_GREEK_NAMES.split())
+_MATRIX_KINDS = frozenset(_MATRIX_NAMES.split())
 _ELLIPSES = frozenset(("ldots", "dots", "cdots"))
-_MATRIX_KINDS = frozenset("pmatrix bmatrix matrix array vmatrix Bmatrix smallmatrix".split())
 _TIMES = frozenset(("times", "cdot", "ast"))
 _CLOSERS = {"(": ")", "[": "]", "{": "}", "\\{": "\\}"}
 _MAX_SIGNS = 3

@@ -1,8 +1,10 @@
 """The final answer of a completion: where models say it, in order of trust.
 
 Rules, by profile (a closed `<think>` block is removed first, an open one is no answer):
-`auto` box, `<answer>` tag, `####`, "the answer is", last number; `math` the same without
-`####` headings; `gsm8k` `####`, box, tag, "the answer is", `A:` line, last number.
+`auto` box, `<answer>` tag, `####`, "the answer is", a text that is
+nothing but an answer, last number; `math` the same without
+`####` headings; `gsm8k` `####`, box, tag, "the answer is", `A:` line, then
+the same.
 The last marker of a kind wins. A box or formula that is not closed at the end of the text
 was cut off and holds no answer; of a truncated text only explicit markers count.
 Every scan is linear in the text.
@@ -14,8 +16,10 @@ from dataclasses import dataclass
 
 from grading.config import GradingProfile
 from grading.expression import parse_body
+from grading.grade import compare_answers
 from grading.normalize import clean_answer, join_thousands
 from grading.tokens import UnreadableError
+from grading.verdict import Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +36,7 @@ def extract_answer(
     """Find the final answer; never raises. `is_truncated`: cut off at the token limit."""
     body = _without_thinking(text)
     for name, rule in _RULES[profile]:
-        if is_truncated and name == "last-number":
+        if is_truncated and name in _UNMARKED:
             break
         answer = rule(body)
         if answer is not None:
@@ -54,7 +58,7 @@ _TAG_END, _TAG_START = "</answer>", "<answer>"
 _MARKER = re.compile(
     r"(?:\banswer\b|答案|答え|réponse|respuesta|antwort|resposta|risposta|ответ)"
     r"(?P<link>[\s*_]{0,8}(?:is|are|:|：|=|是|为|為|は|est|es|ist|\n)"
-    r"(?:[\s*_:：]|\b(?:donc|therefore|thus|simply)\b){0,8})",
+    r"(?:[\s*_:：]|\b(?:donc|therefore|thus|simply|about|approximately|exactly|just|only)\b){0,8})",
     re.IGNORECASE,
 )
 _NEGATED = re.compile(r"not\b|n't\b|neither\b", re.IGNORECASE)
@@ -66,7 +70,8 @@ _MATH_SPAN = re.compile(
 )
 _SENTENCE_END = re.compile(r"[.!?](?=\s|$|\*)|[。！]|\n|<")
 _CLAUSE = re.compile(
-    r",\s*(?=[a-z]{2,})(?!and\b|or\b)|\s+(?:because|since|so|which|as|for|when|where|by|per|in total|i hope)\b",
+    r",\s*(?=[a-z]{2,})(?!and\b|or\b)"
+    r"|\s+(?:because|since|so|which|as|for|when|where|by|per|in total|i hope)\b",
     re.IGNORECASE,
 )
 _LEADING_NUMBER = re.compile(
@@ -107,7 +112,17 @@ def _boxed(text: str) -> str | None:
             break
         contents.append(text[inside:end].strip())
         right = start
-    return ", ".join(dict.fromkeys(reversed(contents)))
+    return ", ".join(_without_repeats(contents[::-1]))
+
+
+def _without_repeats(answers: list[str]) -> list[str]:
+    """Two spellings of one value in neighbouring boxes are one answer."""
+    kept: list[str] = []
+    for answer in reversed(answers):
+        grades = [compare_answers(other, answer) for other in kept]
+        if not any(grade is not None and grade.verdict is Verdict.CORRECT for grade in grades):
+            kept.insert(0, answer)
+    return kept
 
 
 def _closing_brace(text: str, start: int, stop: int) -> int | None:
@@ -181,7 +196,8 @@ def _phrase_answer(phrase: str) -> str | None:
     number = _LEADING_NUMBER.match(sentence)
     if number is not None:
         return number[0].rstrip(",")
-    return candidates[-1] or None
+    numbers = _LEADING_NUMBER.findall(sentence)
+    return numbers[0].strip(" ,") if len(numbers) == 1 else candidates[-1] or None
 
 
 def _is_readable(candidate: str) -> bool:
@@ -194,6 +210,13 @@ def _is_readable(candidate: str) -> bool:
 
 
 # -- the last number --------------------------------------------------------------------
+
+
+def _whole_text(text: str) -> str | None:
+    """A completion that is nothing but an answer."""
+    answer = text.strip()
+    is_short = len(answer) <= _MAX_PHRASE and "\n" not in answer
+    return answer if is_short and _is_readable(answer) else None
 
 
 def _last_number(text: str) -> str | None:
@@ -231,12 +254,14 @@ def _ends_inside_formula(tail: str) -> bool:
     )
 
 
+_UNMARKED = ("whole-text", "last-number")
 _Rule = tuple[str, Callable[[str], str | None]]
 _AUTO: tuple[_Rule, ...] = (
     ("boxed", _boxed),
     ("answer-tag", _tagged),
     ("hashes", _hashes),
     ("answer-is", _answer_is),
+    ("whole-text", _whole_text),
     ("last-number", _last_number),
 )
 _RULES: dict[GradingProfile, tuple[_Rule, ...]] = {
@@ -248,6 +273,7 @@ _RULES: dict[GradingProfile, tuple[_Rule, ...]] = {
         ("answer-tag", _tagged),
         ("answer-is", _answer_is),
         ("answer-line", _answer_line),
+        ("whole-text", _whole_text),
         ("last-number", _last_number),
     ),
 }

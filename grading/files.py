@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -58,7 +59,7 @@ def grade_file(
     counts: Counter[Verdict] = Counter()
     lines: list[str] = []
     with GradePool(config) as pool, ThreadPoolExecutor(config.workers) as threads:
-        for result in threads.map(lambda row: _grade_row(pool, row), rows):
+        for result in threads.map(partial(_grade_row, pool), rows):
             counts[Verdict(str(result["verdict"]))] += 1
             lines.append(json.dumps(result) + "\n")
             on_progress(len(lines), len(rows))

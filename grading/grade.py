@@ -13,11 +13,14 @@ from grading.expression import parse_body
 from grading.normalize import MAX_CHARS, clean_answer, join_thousands, plain_decimal
 from grading.structure import EXACT, Comparison
 from grading.tokens import UnreadableError
-from grading.tree import Node, Op
+from grading.tree import Node, Op, num_nodes
 from grading.verdict import Grade, Verdict
 from grading.version import GRADER_VERSION
 
 __all__ = ["GRADER_VERSION", "compare_answers", "compare_with", "is_gradable_gold"]
+
+_MAX_PAIRS = 4_000_000
+"""Nodes of one tree times nodes of the other: sets in sets are matched all with all."""
 
 
 def is_gradable_gold(gold: str) -> bool:
@@ -66,6 +69,8 @@ def _compare_trees(comparison: Comparison, gold: str, answer: str) -> Grade | No
         answer_tree, answer_unit = _read(answer, gold_tree.op is not Op.LIST)
         if gold_unit and answer_unit and gold_unit != answer_unit:
             return Grade(Verdict.UNDECIDED, "units", answer)
+        if num_nodes(gold_tree) * num_nodes(answer_tree) > _MAX_PAIRS:
+            return Grade(Verdict.UNDECIDED, "too-large", answer)
         verdict = comparison.compare(gold_tree, answer_tree)
         if verdict is not Verdict.CORRECT and answer_tree.op is Op.LIST and "," in gold:
             gold_list, _ = _read(gold, False)

@@ -61,14 +61,18 @@ def plain_decimal(text: str) -> str | None:
 
 _SUPERSCRIPTS = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺ⁿ", "0123456789-+n", strict=True))
 _SUBSCRIPTS = dict(zip("₀₁₂₃₄₅₆₇₈₉", "0123456789", strict=True))
-_GREEK = (
-    "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi omicron pi rho "
-    "- sigma tau upsilon phi chi psi omega"
-).split()
+_GREEK_NAMES = """
+    alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi omicron pi rho
+    - sigma tau upsilon phi chi psi omega
+"""
 _SIGNS: dict[int, str] = {
     **{ord(sign): "-" for sign in "−–—‐‑‒"},
     **{ord(sign): "" for sign in "\u200b\u200c\u200d\u2060\ufeff\u00ad"},
-    **{ord("α") + index: f"\\{name} " for index, name in enumerate(_GREEK) if name != "-"},
+    **{
+        code: f"\\{name} "
+        for code, name in enumerate(_GREEK_NAMES.split(), start=ord("α"))
+        if name != "-"
+    },
     **str.maketrans(
         {
             "×": "\\times ", "⋅": "\\cdot ", "·": "\\cdot ", "∙": "\\cdot ", "÷": "/", "⁄": "/",
@@ -87,7 +91,7 @@ _VULGAR = re.compile("[¼-¾⅐-⅞]")
 _LATEX_REWRITES = tuple(
     (re.compile(pattern), replacement)
     for pattern, replacement in (
-        (r"\\(?:left|right|[bB]igg?[lrm]?|displaystyle|textstyle|limits|mathstrut)(?![A-Za-z])", ""),
+        (r"\\(?:m?left|m?right|[bB]igg?[lrm]?|displaystyle|limits|mathstrut)(?![A-Za-z])", ""),
         (r"\\[dtc]frac(?![A-Za-z])", r"\\frac"),
         (r"\\dbinom(?![A-Za-z])|\\tbinom(?![A-Za-z])", r"\\binom"),
         (r"\\(?:leqslant|leqq|leq)(?![A-Za-z])", r"\\le "),
@@ -106,15 +110,18 @@ _LATEX_REWRITES = tuple(
         (r"\*\*", "^"),
     )
 )  # fmt: skip
-_BOLD = re.compile(r"\s*\*\*(.*?)\*\*\s*\.?\s*", re.DOTALL)
+_BOLD = re.compile(r"\*\*(.*?)\*\*\.?", re.DOTALL)
 
 _TEXT_COMMAND = re.compile(
     r"\\(?:text|textbf|textit|textrm|textnormal|mbox|hbox|mathrm|mathbf|mathit|mathsf|operatorname"
     r")\s{0,3}\{([^{}]*)\}"
 )
-_FUNCTION_NAMES = frozenset("sin cos tan cot sec csc ln log exp arcsin arccos arctan".split())
+_FUNCTIONS = "sin cos tan cot sec csc ln log exp arcsin arccos arctan"
+_FUNCTION_NAMES = frozenset(_FUNCTIONS.split())
 _NUMBER_WORDS = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
-_CONDITION_WORDS = frozenset("if when where for is are not odd even with such unless mod".split())
+_CONDITIONS = "if when where for is are not odd even with such unless mod"
+_CONDITION_WORDS = frozenset(_CONDITIONS.split())
+_PERCENT_WORDS = frozenset(("percent", "percents", "percentage", "pct"))
 
 _LEAD_IN = re.compile(r"\\text\{[^{}]*\b(?:answer|is|are|equals)\b\s*:?\s*\}\s*")
 _APPROXIMATELY = re.compile(r"\\approx(?![A-Za-z])|\\simeq(?![A-Za-z])")
@@ -122,15 +129,16 @@ _PURE_TEXT = re.compile(r"[A-Za-z][A-Za-z \-']*")
 _LETTER_LIST = re.compile(r"\s*[A-Za-z](?:\s+(?:and|or)\s+[A-Za-z])+\s*")
 _LIST_WORD = re.compile(r",?\s?(?<![A-Za-z\\])(?:and|or)(?![A-Za-z])")
 
-_KNOWN_UNITS = frozenset(
-    """cm mm km dm nm inch inches in. ft foot feet yd yard yards mile miles mi meter meters metre
+_UNITS = """
+    cm mm km dm nm inch inches in. ft foot feet yd yard yards mile miles mi meter meters metre
     metres centimeter centimeters kilometer kilometers millimeter millimeters kg mg gram grams lb
     lbs pound pounds oz ounce ounces ton tons liter liters litre litres ml gallon gallons cup cups
     second seconds sec secs minute minutes min mins hour hours hr hrs day days week weeks month
     months year years mph kph dollar dollars cent cents usd rupees euros unit units radians rad am
-    pm square cubic sq people apples eggs students ways times""".split()
-)
-_PLURALS = {
+    pm square cubic sq people apples eggs students ways times
+"""
+_KNOWN_UNITS = frozenset(_UNITS.split())
+_UNIT_SPELLINGS = {
     "inches": "inch", "in.": "inch", "ft": "foot", "feet": "foot", "yards": "yard", "yd": "yard",
     "mi": "mile", "meter": "m", "meters": "m", "metre": "m", "metres": "m", "centimeter": "cm",
     "centimeters": "cm", "kilometer": "km", "kilometers": "km", "millimeter": "mm",
@@ -139,7 +147,7 @@ _PLURALS = {
     "h": "hour", "l": "liter", "litre": "liter", "litres": "liter", "kph": "km/hour",
     "mph": "mile/hour", "g": "gram", "usd": "dollar",
 }  # fmt: skip
-_SHORT_UNITS = frozenset("m g s h l".split())
+_SHORT_UNITS = frozenset("mgshl")
 _TRAILING_TEXT = re.compile(
     r"^(.*\S)\s*\\text\{([^{}]*)\}\s*(\^\s?\{?\s?[23]\s?\}?)?\s*$", re.DOTALL
 )
@@ -174,7 +182,7 @@ def _vulgar_fraction(match: re.Match[str]) -> str:
 
 
 def _unify_latex(text: str) -> str:
-    if (bold := _BOLD.fullmatch(text)) is not None:
+    if (bold := _BOLD.fullmatch(text.strip())) is not None:
         text = bold[1]
     for pattern, replacement in _LATEX_REWRITES:
         text = pattern.sub(replacement, text)
@@ -186,7 +194,7 @@ def _rewrite_text(match: re.Match[str]) -> str:
     word = content.casefold()
     if word in ("and", "or"):
         return f" {word} "
-    if word in ("percent", "percents", "percentage"):
+    if word in _PERCENT_WORDS:
         return "%"
     if word in ("degree", "degrees"):
         return "^\\circ "
@@ -226,7 +234,7 @@ def _split_unit(body: str) -> tuple[str, str]:
     if match is None or _ends_in_command(match[1]):
         return body, ""
     rest, gap, phrase, power = match[1], match[2], match[3].strip().casefold(), match[4]
-    if phrase in ("percent", "percents", "percentage"):
+    if phrase in _PERCENT_WORDS:
         return rest + "%", ""
     if phrase in ("degree", "degrees"):
         return rest + "^\\circ ", ""
@@ -251,7 +259,7 @@ def _ends_in_command(text: str) -> bool:
 
 def _known_unit(phrase: str, power: str | None) -> str:
     if phrase in _SHORT_UNITS or any(word in _KNOWN_UNITS for word in re.split(r"[ /]+", phrase)):
-        parts = [_PLURALS.get(part, part.removesuffix("s")) for part in phrase.split("/")]
+        parts = [_UNIT_SPELLINGS.get(part, part.removesuffix("s")) for part in phrase.split("/")]
         return "/".join(parts) + re.sub(r"[^23]", "", power or "")
     return ""
 

@@ -12,7 +12,7 @@ _FLIPPED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 
 
 def expand_plus_minus(node: Node) -> Node:
-    """`\\pm` stands for two values, all signs of one item switching together."""
+    r"""`\pm` stands for two values, all signs of one item switching together."""
     if node.op in SEQUENCES:
         items: list[Node] = []
         for item in node.args:
@@ -43,10 +43,12 @@ def _signed_copy(node: Node, sign: str) -> Node:
 
 
 def is_membership(node: Node) -> bool:
+    """Whether the relation says that something lies in a set."""
     return node.op is Op.REL and node.value == "in"
 
 
 def is_equation(node: Node) -> bool:
+    """Whether it is a chain of equations."""
     return node.op is Op.REL and set(node.value.split()) == {"="}
 
 
@@ -58,6 +60,7 @@ def is_name(node: Node) -> bool:
 
 
 def zero_form(relation: Node) -> Node:
+    """Left minus right, for a relation of two operands."""
     return Node(Op.ADD, (relation.args[0], Node(Op.NEG, (relation.args[1],))))
 
 
@@ -71,6 +74,7 @@ def upward(relation: Node) -> Node:
 
 
 def free_name(relation: Node) -> Node | None:
+    """The only letter that is an operand by itself; None where not exactly one."""
     names = [arg for arg in relation.args if arg.op is Op.SYM]
     return names[0] if len(names) == 1 else None
 
@@ -96,11 +100,14 @@ def interval_of(relation: Node) -> Node | None:
 
 
 def set_of(relation: Node) -> Node | None:
+    """The set in which the relation puts its letter; None where it states none."""
     return relation.args[1] if is_membership(relation) else interval_of(relation)
 
 
-def distribute_name(node: Node) -> Node:
-    """`n=2,3,4` names every item of the list: `n=2`, `n=3`, `n=4`."""
+def name_first(node: Node) -> Node:
+    """`5=x` as `x=5`; `n=2,3,4` with every item named: `n=2`, `n=3`, `n=4`."""
+    if is_equation(node) and is_name(node.args[-1]) and not is_name(node.args[0]):
+        return Node(Op.REL, tuple(reversed(node.args)), node.value)
     if node.op is not Op.LIST or not is_equation(node.args[0]):
         return node
     first = node.args[0]

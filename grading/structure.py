@@ -12,13 +12,13 @@ from fractions import Fraction
 
 from grading.exact import exact_value
 from grading.relations import (
-    distribute_name,
     expand_plus_minus,
     free_name,
     interval_of,
     is_equation,
     is_membership,
     is_name,
+    name_first,
     set_of,
     upward,
     zero_form,
@@ -29,8 +29,9 @@ from grading.verdict import Verdict
 ScalarComparison = Callable[[Node, Node], Verdict]
 """Whether two scalars are equal; UNDECIDED where this tier cannot tell."""
 
-RelationComparison = Callable[[Node, Node], Verdict]
-"""Whether `a = 0` and `b = 0` (or both `< 0`, by the second tree's use) say the same."""
+ProportionComparison = Callable[[Node, Node, bool], Verdict]
+"""Whether a/b is one nonzero constant, and a positive one where the flag is set; so that
+`a = 0` and `b = 0`, or `a < 0` and `b < 0`, say the same."""
 
 _MAX_UNORDERED = 64
 
@@ -38,10 +39,7 @@ _MAX_UNORDERED = 64
 class Comparison:
     """One tier's way to compare: its scalars, its zero sets, and the shapes above them."""
 
-    def __init__(
-        self, *, scalars: ScalarComparison, proportional: Callable[[Node, Node, bool], Verdict]
-    ) -> None:
-        """`proportional(a, b, positive)`: is a/b a nonzero (positive) constant?"""
+    def __init__(self, *, scalars: ScalarComparison, proportional: ProportionComparison) -> None:
         self._scalars = scalars
         self._proportional = proportional
 
@@ -157,7 +155,7 @@ class Comparison:
     # -- relations ----------------------------------------------------------------
 
     def _relations(self, gold: Node, answer: Node) -> Verdict:
-        gold, answer = distribute_name(gold), distribute_name(answer)
+        gold, answer = name_first(gold), name_first(answer)
         if gold.op is answer.op is Op.REL:
             return self._two_relations(gold, answer)
         if gold.op is Op.REL:
@@ -296,6 +294,8 @@ def exact_scalars(gold: Node, answer: Node) -> Verdict:
     """Decides where both are rational numbers, both infinite, or the trees are the same."""
     if gold == answer:
         return Verdict.CORRECT
+    if gold.op is answer.op is Op.SYM:
+        return Verdict.INCORRECT
     gold_sign, answer_sign = _infinity_sign(gold), _infinity_sign(answer)
     if gold_sign or answer_sign:
         return Verdict.CORRECT if gold_sign == answer_sign else Verdict.INCORRECT

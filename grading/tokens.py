@@ -5,7 +5,7 @@ lists below.
 """
 
 import re
-from collections.abc import Container, Iterator
+from collections.abc import Container, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
@@ -77,7 +77,7 @@ class TokenCursor:
         self._depth = 0
 
     @contextmanager
-    def nested(self) -> Iterator[None]:
+    def nested(self) -> Generator[None]:
         """One level of nesting.
 
         Raises:
@@ -160,10 +160,9 @@ _TOKEN = re.compile(
     r"|(?P<letters>[A-Za-z]+)"
     r"|(?P<sign>\\\\|\\[{}|&]|[-+*/^_=<>()\[\]{}|!,;:%&])"
 )
+_COMMAND_NAMES = "sqrt pi sin cos tan cot sec csc ln log exp alpha beta theta"
 _PLAIN_NAMES = {
-    **{
-        name: name for name in "sqrt pi sin cos tan cot sec csc ln log exp alpha beta theta".split()
-    },
+    **{name: name for name in _COMMAND_NAMES.split()},
     "infinity": "infty",
     "inf": "infty",
 }

@@ -48,3 +48,8 @@ class Node:
 
 COLLECTIONS = frozenset((Op.LIST, Op.TUPLE, Op.SET, Op.INTERVAL, Op.UNION, Op.MATRIX))
 SEQUENCES = frozenset((Op.LIST, Op.TUPLE, Op.SET))
+
+
+def num_nodes(node: Node) -> int:
+    """How many nodes the tree has."""
+    return 1 + sum(map(num_nodes, node.args))

@@ -8,6 +8,8 @@ never resampling.
 import hashlib
 from importlib import resources
 
+from grading.config import GradingConfig
+
 _DECIDING_MODULES = (
     "equivalence",
     "exact",
@@ -31,3 +33,8 @@ def _source_digest() -> str:
 
 
 GRADER_VERSION: str = f"1-{_source_digest()}"
+
+
+def grader_version(config: GradingConfig) -> str:
+    """What defines the verdicts under `config`: the grader's version and the profile."""
+    return f"{GRADER_VERSION}-{config.profile}"

@@ -82,14 +82,16 @@ def _adaptive(node: Node, config: AllocationConfig) -> int:
     label = node.label
     if label.num_rollouts < config.min_rollouts:
         return config.min_rollouts - label.num_rollouts
-    low, high = label.interval
-    is_enough = label.num_graded >= config.min_rollouts
-    if label.num_rollouts >= config.max_rollouts or (
-        is_enough and high - low <= config.max_interval_width
-    ):
+    num_allowed = config.max_rollouts - label.num_rollouts
+    if num_allowed <= 0:
         return 0
     past = (label.num_rollouts - config.min_rollouts) % config.increment
-    return min(config.increment - past, config.max_rollouts - label.num_rollouts)
+    if past == 0:
+        low, high = label.interval
+        is_enough = label.num_graded >= config.min_rollouts
+        if is_enough and high - low <= config.max_interval_width:
+            return 0
+    return min(config.increment - past, num_allowed)
 
 
 _POLICIES: dict[AllocationPolicy, Callable[[Node, AllocationConfig], int]] = {

@@ -111,8 +111,8 @@ class _Loop:
     async def problem(self, problem: Problem, stored: Sequence[Rollout]) -> None:
         num_solutions = self.allocation.solutions_per_problem
         tree = build_tree(problem, stored, method=self.steps.method, num_solutions=num_solutions)
-        num_missing = num_solutions - tree.root.next_index
-        if num_missing > 0:
+        while tree.root.next_index < num_solutions:
+            num_missing = num_solutions - tree.root.next_index
             prompt = self.tools.encoder.root(problem)
             for rollout in await self._draw(problem, tree.root, prompt, num_missing):
                 tree.tell_solution(rollout)
@@ -151,8 +151,10 @@ class _Loop:
     async def _draw(
         self, problem: Problem, node: Node, prompt: Prompt, num_samples: int
     ) -> list[Rollout]:
+        """At most `num_samples` rollouts: those that close the lowest gap of the node."""
         base_seed = stable_seed(node.prefix.prefix_id, self.identity.sampling_digest)
         first_index = node.next_index
+        num_samples = node.num_drawable(num_samples)
         completions = await self.tools.sampler.sample(
             SamplingRequest(
                 prompt=prompt.text,
@@ -175,14 +177,13 @@ class _Loop:
         self, problem: Problem, prefix: Prefix, completion: Completion, index: int, base_seed: int
     ) -> Rollout:
         is_cut_off = completion.finish_reason is FinishReason.LENGTH
-        grade = await self.tools.grade(
-            problem.gold_answer, prefix.text + completion.text, is_cut_off
-        )
+        text = _storable(completion.text)
+        grade = await self.tools.grade(problem.gold_answer, prefix.text + text, is_cut_off)
         return Rollout(
             problem_id=problem.problem_id,
             prefix_id=prefix.prefix_id,
             rollout_index=index,
-            text=completion.text,
+            text=text,
             final_answer=grade.answer,
             verdict=grade.verdict,
             verdict_reason=grade.reason,
@@ -194,3 +195,11 @@ class _Loop:
             seed=base_seed + index,
             created_at=self.tools.now(),
         )
+
+
+def _storable(text: str) -> str:
+    """`text` with lone surrogates replaced: they have no UTF-8 form.
+
+    A prefix must have one name before and after it was stored.
+    """
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")

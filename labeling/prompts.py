@@ -98,7 +98,7 @@ class TokenPromptEncoder:
     def root(self, problem: Problem) -> Prompt:
         """The prompt of the question alone."""
         text = self._render(problem.question)
-        return Prompt(text, self._ids(text))
+        return Prompt(text, self._opening(text) + self._ids(text))
 
     def prefixes(self, problem: Problem, steps: Sequence[str]) -> dict[str, Prompt]:
         """The prompts of all proper, non-root prefixes of a solution, by `prefix_id`."""
@@ -133,9 +133,14 @@ class TokenPromptEncoder:
             )
         )
 
+    def _opening(self, text: str) -> tuple[int, ...]:
+        """The BOS where the tokenizer begins texts with one, once: templates write theirs."""
+        bos_id = self._tokenizer.bos_token_id
+        first_ids = self._tokenizer(text)["input_ids"][:1]
+        begins_with_bos = self._ids(text)[:1] == (bos_id,)
+        return (bos_id,) if first_ids == [bos_id] and not begins_with_bos else ()
+
     def _ids(self, text: str) -> tuple[int, ...]:
-        # A chat template writes its own special tokens; a plain prompt of a model with a
-        # BOS gets one, since such models are trained with it.
         ids = self._tokenizer(text, add_special_tokens=False)["input_ids"]
         return tuple(int(token_id) for token_id in ids)
 

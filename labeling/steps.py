@@ -47,9 +47,8 @@ def split_steps(text: str, method: StepMethod = StepMethod.AUTO) -> tuple[str, .
 
 _WHITE_SPACE = re.compile(r"\s+")
 _MARKER = re.compile(r"(?:\*{1,2}|#{1,6} )?Step \d{1,4}\b")
-_ANSWER_LINE = re.compile(r"\s*#{4}")
-_OPEN_OR_CLOSE = re.compile(r"\$\$|\\\[|\\\]|\\begin\b|\\end\b|```")
-_CLOSING = {r"\[": r"\]", r"\begin": r"\end", "$$": "$$", "```": "```"}
+_DELIMITER = re.compile(r"\\\\|\\\$|\$\$|\\\[|\\\]|\\begin\b|\\end\b|```")
+_ESCAPES = {"\\\\", r"\$"}  # read so that the line break `\\[2pt]` opens no display
 
 
 def _has_content(piece: str) -> bool:
@@ -82,39 +81,39 @@ def _cuts(text: str, gaps: list[re.Match[str]], method: StepMethod) -> list[int]
 
 def _protected_spans(text: str) -> list[tuple[int, int]]:
     """Closed, outermost spans [start, end) that are never cut; an unclosed one is none."""
-    tokens = list(_OPEN_OR_CLOSE.finditer(text))
-    last_at = {token.group(): index for index, token in enumerate(tokens)}
+    tokens = [m for m in _DELIMITER.finditer(text) if m.group() not in _ESCAPES]
+    closed_by = _closing_tokens([token.group() for token in tokens])
     spans: list[tuple[int, int]] = []
     index = 0
     while index < len(tokens):
-        opening = tokens[index].group()
-        closing = _CLOSING.get(opening)
-        if closing is None or last_at.get(closing, -1) <= index:
-            index += 1
-            continue
-        end = _closing_index(tokens, index, opening, closing)
-        if end is None:
-            last_at[closing] = -1  # never look for it again: keeps the scan linear
-            index += 1
-            continue
-        spans.append((tokens[index].start(), tokens[end].end()))
-        index = end + 1
+        closing = closed_by.get(index)
+        if closing is not None:
+            spans.append((tokens[index].start(), tokens[closing].end()))
+            index = closing
+        index += 1
     return spans
 
 
-def _closing_index(
-    tokens: list[re.Match[str]], start: int, opening: str, closing: str
-) -> int | None:
-    depth = 1
-    for index in range(start + 1, len(tokens)):
-        token = tokens[index].group()
-        if token == closing:
-            depth -= 1
-            if depth == 0:
-                return index
-        elif token == opening and opening == r"\begin":
-            depth += 1
-    return None
+def _closing_tokens(delimiters: list[str]) -> dict[int, int]:
+    r"""Index of the opening delimiter → index of its closing one, in one pass.
+
+    `\begin` nests; the others end at the next closing delimiter of their kind.
+    """
+    closed_by: dict[int, int] = {}
+    next_at: dict[str, int] = {}
+    begins: list[int] = []
+    for index, delimiter in enumerate(delimiters):
+        if delimiter == r"\begin":
+            begins.append(index)
+        elif delimiter == r"\end" and begins:
+            closed_by[begins.pop()] = index
+    for index in range(len(delimiters) - 1, -1, -1):
+        delimiter = delimiters[index]
+        closing = next_at.get(r"\]" if delimiter == r"\[" else delimiter)
+        if delimiter in {r"\[", "$$", "```"} and closing is not None:
+            closed_by[index] = closing
+        next_at[delimiter] = index
+    return closed_by
 
 
 def _is_inside(position: int, spans: list[tuple[int, int]]) -> bool:
@@ -129,15 +128,20 @@ def _is_inside(position: int, spans: list[tuple[int, int]]) -> bool:
 
 
 def _merge(pieces: list[str]) -> tuple[str, ...]:
-    steps: list[str] = []
+    steps: list[list[str]] = []
     carried: list[str] = []  # pieces without content before the first step
     for piece in pieces:
-        is_step = _has_content(piece) and not _ANSWER_LINE.match(piece)
-        if is_step or (not steps and _has_content(piece)):
-            steps.append("".join([*carried, piece]))
+        if _has_content(piece) and not (steps and _is_answer_line(piece)):
+            steps.append([*carried, piece])
             carried = []
         elif steps:
-            steps[-1] += piece
+            steps[-1].append(piece)
         else:
             carried.append(piece)
-    return tuple(steps)
+    return tuple("".join(step) for step in steps)
+
+
+def _is_answer_line(piece: str) -> bool:
+    """A `#### N` line by itself; a heading such as `#### Step 2` is none."""
+    line = piece.strip()
+    return line.startswith("####") and "\n" not in line and not _MARKER.match(line)

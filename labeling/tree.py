@@ -7,6 +7,7 @@ decides nothing itself (`labeling.allocate` does).
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import count
 
 from grading.verdict import Verdict
 from labeling.steps import StepMethod, split_steps
@@ -15,7 +16,7 @@ from pipeline.records import Prefix, Problem, Rollout, StepLabel
 
 @dataclass(slots=True)
 class Node:
-    """A prefix, its rollouts in the order of their index, and how many are under way."""
+    """A prefix, its rollouts, and how many draws are under way."""
 
     prefix: Prefix
     rollouts: list[Rollout] = field(default_factory=list[Rollout])
@@ -28,8 +29,22 @@ class Node:
 
     @property
     def next_index(self) -> int:
-        """The index of the next rollout to draw."""
-        return max((rollout.rollout_index for rollout in self.rollouts), default=-1) + 1
+        """The lowest index without a rollout."""
+        return self._free_run()[0]
+
+    def num_drawable(self, num_wanted: int) -> int:
+        """How many of `num_wanted` can be drawn in one go from `next_index` on.
+
+        Fewer only where the journal lost rows: what lies beyond the gap is not drawn again.
+        """
+        start, end = self._free_run()
+        return num_wanted if end is None else min(num_wanted, end - start)
+
+    def _free_run(self) -> tuple[int, int | None]:
+        """The lowest run of free indices [start, end); no end beyond the last rollout."""
+        taken = {rollout.rollout_index for rollout in self.rollouts}
+        start = next(index for index in count() if index not in taken)
+        return start, min((index for index in taken if index > start), default=None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class FrozenConfig(BaseModel):
-    """Base of all configs: immutable, unknown keys refused, no coercion of strings."""
+    """Base of all configs: immutable, unknown keys refused.
+
+    Read from a file, values are not coerced either (`flows.run_config.check_config`).
+    """
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", allow_inf_nan=False, validate_default=True

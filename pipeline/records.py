@@ -10,11 +10,10 @@ deeper one (Math-Shepherd, arXiv 2312.08935).
 
 import hashlib
 import json
+import math
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
-
-from scipy.stats import binomtest
 
 from grading.verdict import Verdict
 
@@ -153,8 +152,21 @@ class LabeledSolution:
 
 
 def wilson_interval(num_correct: int, num_graded: int) -> tuple[float, float]:
-    """The 95 % Wilson score interval of a share; (0, 1) for no observation."""
+    """The 95 % Wilson score interval of a share; (0, 1) for no observation.
+
+    Written out (Wilson 1927): the policies ask for it after every draw, and scipy's
+    `binomtest` takes a thousand times as long.
+    """
     if num_graded == 0:
         return (0.0, 1.0)
-    interval = binomtest(num_correct, num_graded).proportion_ci(method="wilson")
-    return (float(interval.low), float(interval.high))
+    share, z2 = num_correct / num_graded, _Z_95 * _Z_95
+    scale = 1 + z2 / num_graded
+    centre = (share + z2 / (2 * num_graded)) / scale
+    spread = share * (1 - share) / num_graded + z2 / (4 * num_graded * num_graded)
+    half_width = _Z_95 * math.sqrt(spread) / scale
+    low = centre - half_width if num_correct else 0.0
+    high = centre + half_width if num_correct < num_graded else 1.0
+    return (low, high)
+
+
+_Z_95 = 1.959963984540054  # the normal distribution's 97.5 % point

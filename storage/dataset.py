@@ -13,6 +13,7 @@ kernel's (`flock`), so it goes with the process that held it.
 import fcntl
 import json
 import os
+import re
 import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,7 +23,7 @@ import pyarrow as pa
 
 from pipeline.errors import ConfigError, DataError, DatasetLockedError
 from pipeline.records import LabeledSolution, Problem, Rollout
-from storage.files import file_hash, write_json, write_parquet
+from storage.files import file_hash, remove_temporary, write_json, write_parquet
 from storage.schema import LABELS, PROBLEMS, ROLLOUTS, SCHEMA_VERSION, read_table
 from storage.tables import (
     concatenate,
@@ -35,10 +36,12 @@ from storage.tables import (
 
 FLUSH_SECONDS = 3.0
 
+_FOLDERS = ("problems", "rollouts", "labels")
+
 
 def dataset_path(location: str | Path) -> Path:
     """The local folder of a dataset. Raises ConfigError for a remote address."""
-    if "://" in str(location):
+    if re.match(r"[a-z][a-z0-9+.-]*:/", str(location)):  # a Path has lost one of two slashes
         raise ConfigError(
             f"{location} is not a local folder: datasets are written to local folders; "
             "give a path such as out/gsm8k"
@@ -50,13 +53,18 @@ def dataset_path(location: str | Path) -> Path:
 def dataset_lock(path: Path) -> Generator[None, None, None]:
     """Hold the dataset `path` for this process alone.
 
-    Raises DatasetLockedError, naming the holder, where another live process has it.
+    Temporary files of killed runs are removed. Raises DatasetLockedError, naming the
+    holder, where another live process has it, and DataError where `path` is no folder
+    that can be written and locked.
     """
     try:
         path.mkdir(parents=True, exist_ok=True)
         stream = (path / ".lock").open("a+", encoding="utf-8")
     except OSError as error:
-        raise DataError(f"{path} cannot be used as a dataset folder: {error.strerror}") from error
+        raise DataError(
+            f"{path} cannot be used as a dataset folder: {error.strerror}; give --out a folder "
+            "that you may write to"
+        ) from error
     with stream:
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -66,9 +74,16 @@ def dataset_lock(path: Path) -> Generator[None, None, None]:
                 f"the dataset {path} is in use by process {stream.read().strip() or 'unknown'}; "
                 "wait for that run to end or stop it, then run this command again"
             ) from error
+        except OSError as error:
+            raise DataError(
+                f"{path} cannot be locked ({error.strerror}); choose a folder on a file system "
+                "with locks"
+            ) from error
         stream.truncate(0)
         stream.write(f"{os.getpid()} on {os.uname().nodename}")
         stream.flush()
+        for folder in (path, *(path / name for name in _FOLDERS)):
+            remove_temporary(folder)
         yield
 
 
@@ -178,11 +193,7 @@ def read_labels(path: Path) -> list[LabeledSolution]:
 
 def write_manifest(path: Path, manifest: dict[str, object]) -> None:
     """Write `manifest.json`, with the schema version and a hash of every data file."""
-    files = [
-        file
-        for folder in ("problems", "rollouts", "labels")
-        for file in sorted((path / folder).glob("[!.]*.parquet"))
-    ]
+    files = [file for folder in _FOLDERS for file in sorted((path / folder).glob("[!.]*.parquet"))]
     listing = {
         str(file.relative_to(path)): {"sha256": file_hash(file), "bytes": file.stat().st_size}
         for file in files

@@ -4,6 +4,7 @@ Temporary file beside the target (its name begins with a dot, which every reader
 leaves out), fsync, rename, fsync of the folder.
 """
 
+import contextlib
 import hashlib
 import json
 import os
@@ -50,11 +51,19 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
         temporary.replace(path)
         _sync(path.parent)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         raise DataError(
             f"{path} cannot be written ({error.strerror or error}); free space or choose another "
             "folder, then run the same command again: what was written before is intact"
         ) from error
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+def remove_temporary(folder: Path) -> None:
+    """Remove what killed writers left in `folder`; nobody else may be writing there."""
+    for temporary in folder.glob(".*.tmp"):
+        temporary.unlink(missing_ok=True)
 
 
 def file_hash(path: Path) -> str:

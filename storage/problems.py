@@ -11,9 +11,11 @@ is the same problem, and a changed question is a new one.
 
 import csv
 import json
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, cast
@@ -86,7 +88,9 @@ def load_problems(config: ProblemsConfig, *, is_gradable: IsGradable) -> LoadedP
     columns = _columns(config)
     problems: dict[str, Problem] = {}
     rejections: list[Rejection] = []
+    names: set[str] = set()
     for row_number, row in _window(_rows(config), config):
+        names.update(row if isinstance(row, Mapping) else ())
         made = _problem(row, config, columns, is_gradable)
         if isinstance(made, Problem) and made.problem_id in problems:
             made = f"duplicate id {made.problem_id!r}"
@@ -95,12 +99,24 @@ def load_problems(config: ProblemsConfig, *, is_gradable: IsGradable) -> LoadedP
         else:
             rejections.append(Rejection(row_number, made))
     if not problems:
-        first = f"; row {rejections[0].row}: {rejections[0].reason}" if rejections else ""
-        raise DataError(
-            f"{config.source} gave no usable problem ({len(rejections)} rows rejected{first}); "
-            "check problems.preset, problems.question_column and problems.answer_column"
-        )
+        raise _nothing_usable(config, columns, names, rejections)
     return LoadedProblems(tuple(problems.values()), tuple(rejections))
+
+
+def _nothing_usable(
+    config: ProblemsConfig, columns: "_Columns", names: set[str], rejections: list[Rejection]
+) -> ConfigError | DataError:
+    for name in (columns.question, columns.problem_id):
+        if name is not None and names and name not in names:
+            return ConfigError(
+                f"{config.source} has no column {name!r}; it has {', '.join(sorted(names))}: set "
+                "problems.question_column, problems.answer_column and problems.id_column"
+            )
+    first = f", row {rejections[0].row}: {rejections[0].reason}" if rejections else ""
+    return DataError(
+        f"{config.source} gave no usable problem ({len(rejections)} rows rejected{first}); check "
+        "problems.preset, problems.answer_column, problems.start and problems.limit"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,10 +178,15 @@ def _problem(
     if not isinstance(question, str) or not question.strip():
         return f"no question in column {columns.question!r}"
     gold = columns.gold_answer(row)
-    if isinstance(gold, bool) or not isinstance(gold, (str, int, float)) or not str(gold).strip():
+    if gold is None or not str(gold).strip():
         return "no gold answer"
+    if isinstance(gold, bool) or not isinstance(gold, (str, int, float, Decimal)):
+        return f"gold answer is a {type(gold).__name__}, not a text or a number"
     gold_answer = str(gold).strip()
-    if not is_gradable(gold_answer):
+    if not (_is_unicode(question) and _is_unicode(gold_answer)):
+        return "question or gold answer holds half of a surrogate pair, which is no character"
+    is_number = isinstance(gold, str) or math.isfinite(gold)
+    if not is_number or gold_answer.lower() == "nan" or not is_gradable(gold_answer):
         return f"gold answer {gold_answer[:80]!r} cannot be read as an answer"
     if columns.problem_id is None:
         problem_id = f"q-{stable_digest([question, gold_answer])}"
@@ -175,6 +196,10 @@ def _problem(
             return f"no id in column {columns.problem_id!r}"
         problem_id = str(given).strip()
     return Problem(problem_id, question.strip(), gold_answer, _source_name(config), config.split)
+
+
+def _is_unicode(text: str) -> bool:
+    return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def _source_name(config: ProblemsConfig) -> str:
@@ -231,10 +256,16 @@ def _jsonl_rows(path: Path) -> Iterator[tuple[int, Row | str]]:
 
 def _csv_rows(path: Path) -> Iterator[tuple[int, Row | str]]:
     with path.open(encoding="utf-8-sig", newline="") as stream:
-        reader = csv.DictReader(stream, strict=True)
+        reader = csv.reader(stream, strict=True)
         try:
-            for row in reader:
-                yield reader.line_num, row
+            header = next(reader, [])
+            number = reader.line_num + 1  # a row can take many lines: this is its first
+            for values in reader:
+                if len(values) > len(header):
+                    yield number, f"{len(values)} fields, but the header has {len(header)}"
+                elif values:
+                    yield number, dict(zip(header, values, strict=False))
+                number = reader.line_num + 1
         except (csv.Error, UnicodeDecodeError) as error:
             raise DataError(f"{path}, line {reader.line_num}: not valid csv ({error})") from error
 

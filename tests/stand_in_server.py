@@ -1,8 +1,7 @@
 """A stand-in for an OpenAI-like completions server, run as a process by tests.
 
 Completion i of a request is `text-<seed + i>`. Faults are taken one a completions request from
-`--faults`, then all is well. It starts a child, as an engine does; a `--stubborn` one ignores
-SIGTERM.
+`--faults`, then all is well. It starts a child, as an engine does.
 """
 
 import argparse
@@ -17,7 +16,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 CHILD = "import time; time.sleep(300)"
-STUBBORN_CHILD = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); " + CHILD
 
 
 def main() -> None:
@@ -26,7 +24,7 @@ def main() -> None:
     if options.exit_at_start:
         say(f"RuntimeError: {options.exit_at_start}")
         sys.exit(3)
-    subprocess.Popen([sys.executable, "-c", STUBBORN_CHILD if options.stubborn else CHILD])
+    subprocess.Popen([sys.executable, "-c", CHILD])
     if options.never_ready:
         time.sleep(300)
     server = StandInServer(("127.0.0.1", options.port), Handler)
@@ -50,7 +48,6 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--max-model-len", type=int, default=64)
     parser.add_argument("--exit-at-start", default="")
     parser.add_argument("--never-ready", action="store_true")
-    parser.add_argument("--stubborn", action="store_true")
     return parser.parse_args(arguments)
 
 

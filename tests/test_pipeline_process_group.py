@@ -17,7 +17,8 @@ import pytest
 from pipeline.errors import EngineError
 from pipeline.samplers.process_group import GroupRecord, ProcessGroup, end_orphan
 
-CHILD = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(300)"
+CHILD = "import time; time.sleep(300)"
+STUBBORN_CHILD = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); " + CHILD
 SERVER = f"""
 import subprocess, sys, time
 subprocess.Popen([sys.executable, "-c", {CHILD!r}])
@@ -48,6 +49,7 @@ def start_group(folder: Path, code: str = SERVER) -> ProcessGroup:
         env=os.environ,
         log_path=folder / "server.log",
         pid_path=folder / "server.pid.json",
+        grace_seconds=1.0,
     )
 
 
@@ -94,7 +96,7 @@ def end(process: subprocess.Popen[str]) -> None:
 
 
 def test_stop_ends_the_command_and_a_child_that_ignores_sigterm(tmp_path: Path) -> None:
-    group = start_group(tmp_path)
+    group = start_group(tmp_path, SERVER.replace(CHILD, STUBBORN_CHILD))
     wait_for_members(group.pid, 3)
     record = json.loads((tmp_path / "server.pid.json").read_text())
     assert (record["pid"], record["owner_pid"]) == (group.pid, os.getpid())

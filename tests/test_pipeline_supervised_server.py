@@ -26,12 +26,12 @@ STAND_IN = Path(__file__).with_name("stand_in_server.py")
 PARENT = """
 import asyncio, sys
 from pathlib import Path
-sys.path.insert(0, sys.argv[3])
+sys.path.insert(0, sys.argv[2])
 from test_pipeline_supervised_server import make_plan
 from pipeline.samplers.supervised_server import open_server
 
 async def main():
-    async with open_server(make_plan(Path(sys.argv[1]), sys.argv[2].split())) as server:
+    async with open_server(make_plan(Path(sys.argv[1]))) as server:
         print(server.process_group, flush=True)
         await asyncio.sleep(300)
 
@@ -220,7 +220,7 @@ def test_a_healthy_server_that_fails_one_request_is_kept(tmp_path: Path) -> None
 def test_a_signal_to_the_parent_leaves_nothing(
     tmp_path: Path, signum: signal.Signals, status: int
 ) -> None:
-    command = [sys.executable, "-c", PARENT, str(tmp_path), "--stubborn", str(STAND_IN.parent)]
+    command = [sys.executable, "-c", PARENT, str(tmp_path), str(STAND_IN.parent)]
     parent = subprocess.Popen(
         command,
         stdout=subprocess.PIPE,

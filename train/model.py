@@ -5,7 +5,7 @@ folder needs nothing of ours to load. What belongs to it beside the weights (tem
 length, where it came from) is in its `config.json` under `stepmark`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -142,7 +142,7 @@ def pad_steps(rows: Sequence[Sequence[float]], filler: float) -> torch.Tensor:
 
 
 @contextmanager
-def quiet_transformers() -> Iterator[None]:
+def quiet_transformers() -> Generator[None]:
     """No progress bars and no advice from `transformers` inside; as before on leaving.
 
     A fresh head is announced there as a warning, but it is what training is for.
@@ -162,7 +162,7 @@ def quiet_transformers() -> Iterator[None]:
 def _resolve(base_model: str) -> str:
     if base_model != "demo":
         return base_model
-    path = Path(pipeline.demo.__file__).parent / "model"
+    path = pipeline.demo.MODEL_PATH
     if not (path / "config.json").is_file():
         raise ConfigError(f"the bundled model is not in {path}; make it with `make demo-model`")
     return str(path)

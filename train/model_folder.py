@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -27,7 +27,7 @@ def require_replaceable(path: Path) -> None:
 
 
 @contextmanager
-def replacing_folder(path: Path) -> Iterator[Path]:
+def replacing_folder(path: Path) -> Generator[Path]:
     """A fresh folder to write into, which takes the place of `path` on leaving.
 
     After an exception `path` is as before. What a killed run left is removed first; a run

@@ -24,10 +24,10 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from torch.optim.lr_scheduler import LambdaLR
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
+from pipeline.demo import MODEL_PATH
 from pipeline.demo.problems import DemoProblem, demo_problem
 from pipeline.demo.student import solution_text, student_lines
 
-MODEL_PATH = Path(__file__).parent / "model"
 EOS = "<|end|>"
 IGNORED = -100
 DRILL = "Drill:"

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.config import ModelConfig
+from pipeline.demo import MODEL_PATH
 from pipeline.errors import ConfigError
 
-DEMO_MODEL_PATH = Path(__file__).parent.parent / "demo" / "model"
 _WHOLE_FILE_BYTES = 16 << 20
 _EDGE_BYTES = 1 << 20
 _MODEL_FILES = (".json", ".safetensors", ".gguf", ".txt", ".model", ".jinja", ".bin")
@@ -32,12 +32,14 @@ class ModelSource:
 
 def resolve_model(model: ModelConfig) -> ModelSource:
     """The source of `model`. Raises ConfigError for a folder that holds no model."""
-    location = str(DEMO_MODEL_PATH) if model.name == "demo" else model.name
+    location = str(MODEL_PATH) if model.name == "demo" else model.name
     path = Path(location).expanduser()
     if path.is_dir():
         _check_folder(path, model)
-        label = "demo" if model.name == "demo" else path.name
-        return ModelSource(str(path), None, label, _folder_identity(path, model.gguf_file))
+        label = "demo" if model.name == "demo" else path.resolve().name
+        names = [model.gguf_file] if model.gguf_file else sorted(_model_files(path))
+        stamps = tuple((name, (path / name).stat().st_mtime_ns) for name in names)
+        return ModelSource(str(path), None, label, _folder_identity(path, stamps))
     if model.name.startswith((".", "/", "~")) or model.name.count("/") > 1:
         raise ConfigError(
             f"model.name = {model.name!r} is not a folder on this machine; give the folder of a "
@@ -82,10 +84,10 @@ def _check_folder(path: Path, model: ModelConfig) -> None:
 
 
 @lru_cache(maxsize=16)
-def _folder_identity(path: Path, gguf_file: str | None) -> str:
-    names = [gguf_file] if gguf_file else sorted(_model_files(path))
+def _folder_identity(path: Path, stamps: tuple[tuple[str, int], ...]) -> str:
+    """From the files' names and contents; `stamps` (name, time of change) only key the cache."""
     digest = hashlib.sha256()
-    for name in names:
+    for name, _ in stamps:
         digest.update(name.encode())
         digest.update(_file_identity(path / name))
     return digest.hexdigest()[:16]

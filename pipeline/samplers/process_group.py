@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 WATCHDOG_PATH = Path(__file__).with_name("watchdog.py")
 GRACE_SECONDS = 10.0
-"""From SIGTERM to SIGKILL; vLLM needs about one."""
+"""From SIGTERM to SIGKILL; vLLM needs about one, after a crash on a busy machine five."""
 _START_TIME_TOLERANCE = 2.0
 """Seconds by which the clock may have been set since the pid file was written."""
 _TAIL_BYTES = 65536
@@ -46,7 +46,13 @@ class ProcessGroup:
     """A running command with all its children; ended by `stop`, at the latest with us."""
 
     def __init__(
-        self, command: Sequence[str], *, env: Mapping[str, str], log_path: Path, pid_path: Path
+        self,
+        command: Sequence[str],
+        *,
+        env: Mapping[str, str],
+        log_path: Path,
+        pid_path: Path,
+        grace_seconds: float = GRACE_SECONDS,
     ) -> None:
         """Start `command`; its output is appended to `log_path`.
 
@@ -56,8 +62,9 @@ class ProcessGroup:
         end_orphan(pid_path)
         self.log_path = log_path
         self._pid_path = pid_path
+        self._grace_seconds = grace_seconds
         self._log_start = log_path.stat().st_size if log_path.exists() else 0
-        watchdog = [sys.executable, "-I", str(WATCHDOG_PATH), str(os.getpid()), str(GRACE_SECONDS)]
+        watchdog = [sys.executable, "-I", str(WATCHDOG_PATH), str(os.getpid()), str(grace_seconds)]
         with log_path.open("ab") as log:
             self._process = subprocess.Popen(
                 [*watchdog, *command],
@@ -86,7 +93,7 @@ class ProcessGroup:
         return os.waitid(os.P_PID, self._process.pid, flags) is None
 
     def stop(self) -> None:
-        """End every process of the group and wait for it; at most about 15 s.
+        """End every process of the group and wait for it, little longer than the grace.
 
         Closing the pipe comes first: even an interrupted `stop` leaves the rest to the
         watchdog.
@@ -95,7 +102,7 @@ class ProcessGroup:
             return
         if self._process.stdin is not None:
             self._process.stdin.close()
-        deadline = time.monotonic() + GRACE_SECONDS + 5
+        deadline = time.monotonic() + self._grace_seconds + 5
         while self.is_alive() and time.monotonic() < deadline:
             time.sleep(0.02)
         # Also where the watchdog has ended: it may have been killed from outside. As long as

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from pipeline.errors import EngineError
 from pipeline.samplers.openai_client import CompletionsClient, ServerFaultError, ServerHangError
-from pipeline.samplers.process_group import ProcessGroup
+from pipeline.samplers.process_group import ProcessGroup, end_orphan
 from pipeline.samplers.sampler import Completion, SamplingRequest
 
 logger = logging.getLogger(__name__)
@@ -65,6 +65,7 @@ async def open_server(plan: ServerPlan) -> AsyncGenerator["SupervisedServer"]:
     Raises EngineError where it does not become ready.
     """
     plan.state_path.mkdir(parents=True, exist_ok=True)
+    end_orphan(plan.pid_path)
     plan.log_path.unlink(missing_ok=True)
     server = SupervisedServer(plan)
     try:
@@ -93,6 +94,11 @@ class SupervisedServer:
         if self._group is None:
             raise EngineError(f"{self._plan.name} was not started")
         return self._group.pid
+
+    @property
+    def base_url(self) -> str:
+        """Where the server in use listens, without `/v1`. It changes with a restart."""
+        return self._clients[-1].base_url
 
     @property
     def num_clipped_requests(self) -> int:

@@ -16,7 +16,7 @@ import threading
 from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,24 +24,19 @@ import torch
 from transformers import (
     AutoModelForCausalLM,
     DynamicCache,
+    GenerationConfig,
     GgufConfig,
-    LogitsProcessor,
-    LogitsProcessorList,
-    MinPLogitsWarper,
-    RepetitionPenaltyLogitsProcessor,
     StoppingCriteria,
     StoppingCriteriaList,
-    StopStringCriteria,
-    TemperatureLogitsWarper,
-    TopKLogitsWarper,
-    TopPLogitsWarper,
 )
 
 from pipeline.config import EngineConfig, ModelConfig, SamplingConfig
 from pipeline.errors import ConfigError, EngineError
 from pipeline.records import FinishReason
+from pipeline.samplers.interrupts import interrupts_raised
 from pipeline.samplers.models import first_line, load_tokenizer, resolve_model
 from pipeline.samplers.sampler import Completion, Sampler, SamplingRequest
+from pipeline.samplers.transformers_sampling import StopStrings, sampling_processors
 
 
 @asynccontextmanager
@@ -49,7 +44,8 @@ async def open_transformers_engine(
     model: ModelConfig, engine: EngineConfig
 ) -> AsyncGenerator[Sampler, None]:
     """Load `model` and serve requests until the block is left."""
-    sampler = await asyncio.to_thread(TransformersSampler, model, engine)
+    with interrupts_raised():
+        sampler = TransformersSampler(model, engine)
     worker = asyncio.create_task(sampler.run())
     try:
         yield sampler
@@ -75,7 +71,11 @@ class TransformersSampler:
         self._device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         self._tokenizer = load_tokenizer(model)
         self._model = _load_model(model).to(self._device).eval()
-        self._limit = engine.max_model_len or int(self._model.config.max_position_embeddings)
+        self._context_ids: list[int] = self._tokenizer("a", add_special_tokens=False)["input_ids"]
+        self._end_ids = _end_ids(self._model.generation_config, self._tokenizer)
+        # the model's own defaults (a repetition penalty, say) must not join what is asked for
+        self._model.generation_config = GenerationConfig()
+        self._limit = engine.max_model_len or _model_limit(self._model)
         self._max_num_seqs = engine.max_num_seqs
         self._waiting: list[_Waiting] = []
         self._arrived = asyncio.Event()
@@ -92,10 +92,17 @@ class TransformersSampler:
                 f"a prompt of {len(request.prompt_ids)} tokens does not fit the model's "
                 f"{self._limit}; raise engine.max_model_len or shorten the problem"
             )
-        waiting = _Waiting(request, asyncio.get_running_loop().create_future())
-        self._waiting.append(waiting)
-        self._arrived.set()
-        return await waiting.result
+        size = self._max_num_seqs
+        parts = [
+            replace(
+                request,
+                seed=request.seed + start,
+                num_samples=min(size, request.num_samples - start),
+            )
+            for start in range(0, request.num_samples, size)
+        ]
+        completions = await asyncio.gather(*(self._enqueue(part) for part in parts))
+        return [completion for part in completions for completion in part]
 
     async def run(self) -> None:
         """Serve what waits, batch by batch, until cancelled."""
@@ -103,14 +110,19 @@ class TransformersSampler:
             await self._arrived.wait()
             await asyncio.sleep(0)  # lets requests of the same moment join the batch
             batch = self._take_batch()
+            if not batch:
+                continue
             try:
                 requests = [waiting.request for waiting in batch]
                 completions = await asyncio.get_running_loop().run_in_executor(
                     self._thread, self._generate, requests
                 )
             except Exception as error:  # noqa: BLE001 - the worker's boundary: callers get it
-                _fail(batch, EngineError(f"the transformers engine failed: {error}"))
+                _fail(batch, _engine_error(error))
                 continue
+            except asyncio.CancelledError:
+                _fail(batch, EngineError("the transformers engine was closed"))
+                raise
             for waiting, result in zip(batch, completions, strict=True):
                 if not waiting.result.done():
                     waiting.result.set_result(result)
@@ -124,20 +136,41 @@ class TransformersSampler:
         self._thread.shutdown(wait=True)
         _fail(self._waiting, EngineError("the transformers engine was closed"))
 
+    async def _enqueue(self, request: SamplingRequest) -> list[Completion]:
+        if self._stop.is_set():
+            raise EngineError("the transformers engine was closed")
+        waiting = _Waiting(request, asyncio.get_running_loop().create_future())
+        self._waiting.append(waiting)
+        self._arrived.set()
+        return await waiting.result
+
     def _take_batch(self) -> list[_Waiting]:
         # The longest prompts (deepest prefixes) first: neighbours in length pad little and
-        # end together.
-        self._waiting.sort(key=lambda waiting: -len(waiting.request.prompt_ids))
-        batch, num_sequences = [self._waiting.pop(0)], 0
-        num_sequences = batch[0].request.num_samples
-        while self._waiting and self._waiting[0].request.sampling == batch[0].request.sampling:
-            num_sequences += self._waiting[0].request.num_samples
-            if num_sequences > self._max_num_seqs:
+        # end together. Requests that were cancelled meanwhile are left out.
+        waiting = [one for one in self._waiting if not one.result.done()]
+        waiting.sort(key=lambda one: -len(one.request.prompt_ids))
+        size = num_sequences = 0
+        for one in waiting:
+            num_sequences += one.request.num_samples
+            if num_sequences > self._max_num_seqs or (
+                self._company(one.request) != self._company(waiting[0].request)
+            ):
                 break
-            batch.append(self._waiting.pop(0))
+            size += 1
+        self._waiting = waiting[size:]
         if not self._waiting:
             self._arrived.clear()
-        return batch
+        return waiting[:size]
+
+    def _company(self, request: SamplingRequest) -> tuple[SamplingConfig, int, int]:
+        """Requests share a batch where these agree, so that company changes no sample.
+
+        Tokens to generate: fewer than `max_tokens` where the prompt nears the model's limit.
+        A repetition penalty would count the padding, so it takes prompts of one length.
+        """
+        sampling, num_prompt = request.sampling, len(request.prompt_ids)
+        num_padded = num_prompt if sampling.repetition_penalty != 1.0 else 0
+        return (sampling, min(sampling.max_tokens, self._limit - num_prompt), num_padded)
 
     @torch.inference_mode()
     def _generate(self, requests: list[SamplingRequest]) -> list[list[Completion]]:
@@ -154,10 +187,10 @@ class TransformersSampler:
             past_key_values=cache,
             do_sample=False,
             num_beams=1,
-            max_new_tokens=max(1, min(sampling.max_tokens, self._limit - num_prompt)),
-            logits_processor=_processors(sampling, num_prompt, seeds),
-            stopping_criteria=self._criteria(sampling),
-            eos_token_id=self._end_ids(),
+            max_new_tokens=min(sampling.max_tokens, self._limit - num_prompt),
+            logits_processor=sampling_processors(sampling, num_prompt, seeds),
+            stopping_criteria=self._criteria(sampling, num_prompt),
+            eos_token_id=self._end_ids or None,
             pad_token_id=self._pad_id(),
         )
         if self._stop.is_set():
@@ -196,23 +229,28 @@ class TransformersSampler:
         cache.batch_select_indices(rows)
         return cache
 
-    def _criteria(self, sampling: SamplingConfig) -> StoppingCriteriaList:
+    def _criteria(self, sampling: SamplingConfig, num_prompt: int) -> StoppingCriteriaList:
         criteria: list[StoppingCriteria] = [_StopFlag(self._stop.is_set)]
         if sampling.stop:
-            criteria.append(StopStringCriteria(self._tokenizer, list(sampling.stop)))
+            criteria.append(StopStrings(self._decode, sampling.stop, num_prompt))
         return StoppingCriteriaList(criteria)
 
     def _completion(self, ids: list[int], sampling: SamplingConfig) -> Completion:
-        end_ids = set(self._end_ids())
-        end = next((i for i, token_id in enumerate(ids) if token_id in end_ids), None)
-        text = str(self._tokenizer.decode(ids[:end], skip_special_tokens=True))
+        end = next((i for i, token_id in enumerate(ids) if token_id in self._end_ids), None)
+        text = self._decode(ids[:end])
         stops = [at for at in (text.find(stop) for stop in sampling.stop) if at >= 0]
-        if stops:
-            text = text[: min(stops)]
-        if end is None and stops:
-            return Completion(text, FinishReason.STOP, self._num_until_pad(ids))
+        if stops:  # what follows is padding, which can be the end token
+            num_tokens = self._num_until_pad(ids if end is None else ids[:end])
+            return Completion(text[: min(stops)], FinishReason.STOP, num_tokens)
         reason = FinishReason.LENGTH if end is None else FinishReason.STOP
         return Completion(text, reason, len(ids) if end is None else end + 1)
+
+    def _decode(self, ids: list[int]) -> str:
+        """The text of generated tokens, white space at its beginning included."""
+        decode, context = self._tokenizer.decode, self._context_ids
+        settings = {"skip_special_tokens": True, "clean_up_tokenization_spaces": False}
+        before = str(decode(context, **settings))
+        return str(decode([*context, *ids], **settings)).removeprefix(before)
 
     def _num_until_pad(self, ids: list[int]) -> int:
         pad_id = self._pad_id()
@@ -221,32 +259,9 @@ class TransformersSampler:
             num_tokens -= 1
         return num_tokens
 
-    def _end_ids(self) -> list[int]:
-        configured: Any = self._model.generation_config.eos_token_id
-        ids: set[int] = set(configured if isinstance(configured, list) else [configured])
-        ids.add(self._tokenizer.eos_token_id)
-        return sorted(token_id for token_id in ids if token_id is not None)
-
     def _pad_id(self) -> int:
         pad_id = self._tokenizer.pad_token_id
-        return int(pad_id if pad_id is not None else self._tokenizer.eos_token_id)
-
-
-class _SeededChoice(LogitsProcessor):
-    """Leaves one token a row: the inverse CDF at a hash of the row's seed and position."""
-
-    def __init__(self, seeds: np.ndarray, num_prompt: int) -> None:
-        self._seeds = seeds
-        self._num_prompt = num_prompt
-
-    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        position = input_ids.shape[1] - self._num_prompt
-        uniform = torch.from_numpy(_uniform(self._seeds, position)).to(scores.device)
-        cumulative_BV = torch.softmax(scores.double(), dim=-1).cumsum(dim=-1)
-        targets_B1 = (uniform * cumulative_BV[:, -1]).unsqueeze(-1)
-        chosen_B1 = torch.searchsorted(cumulative_BV, targets_B1, right=True)
-        chosen_B1 = chosen_B1.clamp(max=scores.shape[-1] - 1)
-        return torch.full_like(scores, -torch.inf).scatter(-1, chosen_B1, 0.0)
+        return int(pad_id if pad_id is not None else (self._end_ids or [0])[0])
 
 
 class _StopFlag(StoppingCriteria):
@@ -257,38 +272,6 @@ class _StopFlag(StoppingCriteria):
 
     def __call__(self, input_ids: torch.Tensor, *_: Any, **__: Any) -> torch.Tensor:
         return torch.full((input_ids.shape[0],), self._is_set(), device=input_ids.device)
-
-
-def _uniform(seeds: np.ndarray, position: int) -> np.ndarray:
-    """Uniform numbers in [0, 1) by splitmix64 of seed and position; [B] in, [B] out."""
-    with np.errstate(over="ignore"):
-        x = _mix(seeds + np.uint64(0x9E3779B97F4A7C15))
-        x = _mix(x + np.uint64(position + 1) * np.uint64(0xD1B54A32D192ED03))
-    return (x >> np.uint64(11)).astype(np.float64) / 2.0**53
-
-
-def _mix(x: np.ndarray) -> np.ndarray:
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
-
-
-def _processors(
-    sampling: SamplingConfig, num_prompt: int, seeds: np.ndarray
-) -> LogitsProcessorList:
-    processors = LogitsProcessorList()
-    if sampling.repetition_penalty != 1.0:
-        processors.append(RepetitionPenaltyLogitsProcessor(sampling.repetition_penalty))
-    if sampling.temperature != 1.0:
-        processors.append(TemperatureLogitsWarper(sampling.temperature))
-    if sampling.top_k > 0:
-        processors.append(TopKLogitsWarper(sampling.top_k))
-    if sampling.top_p < 1.0:
-        processors.append(TopPLogitsWarper(sampling.top_p))
-    if sampling.min_p > 0.0:
-        processors.append(MinPLogitsWarper(sampling.min_p))
-    processors.append(_SeededChoice(seeds, num_prompt))
-    return processors
 
 
 def _load_model(model: ModelConfig) -> Any:
@@ -311,6 +294,29 @@ def _load_model(model: ModelConfig) -> Any:
         raise ConfigError(
             f"model.name = {model.name!r} cannot be loaded: {first_line(error)}"
         ) from error
+
+
+def _model_limit(model: Any) -> int:
+    """The positions that the model knows. Raises ConfigError where its config does not say."""
+    config: Any = model.config.get_text_config()
+    limit = getattr(config, "max_position_embeddings", None)
+    if limit is None:
+        raise ConfigError("this model's config has no limit of its own; set engine.max_model_len")
+    return int(limit)
+
+
+def _end_ids(generation_config: GenerationConfig, tokenizer: Any) -> list[int]:
+    configured: Any = generation_config.eos_token_id
+    ids: set[Any] = set(configured if isinstance(configured, list) else [configured])
+    ids.add(tokenizer.eos_token_id)
+    return sorted(int(token_id) for token_id in ids if token_id is not None)
+
+
+def _engine_error(error: Exception) -> EngineError:
+    if isinstance(error, EngineError):
+        return error
+    advice = "; lower engine.max_num_seqs" if isinstance(error, torch.OutOfMemoryError) else ""
+    return EngineError(f"the transformers engine failed: {first_line(error)}{advice}")
 
 
 def _fail(waiting: list[_Waiting], error: EngineError) -> None:

@@ -3,8 +3,8 @@
 Started by path as `python -I watchdog.py PARENT_PID GRACE_SECONDS COMMAND…`, in a session of
 its own, with a pipe from the parent as standard input. It is the leader of the process group
 in which the command and all its children live. The pipe's end, a parent of another pid (the
-pipe may have been inherited by a fork that outlives the parent) or SIGTERM ends the command:
-SIGTERM to the group, a time of grace, then SIGKILL. Its last act is always SIGKILL to its
+pipe may have been inherited by a fork that outlives the parent), SIGTERM or the command's own
+end ends the group: SIGTERM, a time of grace, then SIGKILL. Its last act is always SIGKILL to its
 own group, itself included, so whatever the command started is gone when the watchdog is.
 
 Uses the standard library only and imports nothing of ours: it must start at once and must
@@ -21,9 +21,6 @@ from pathlib import Path
 from types import FrameType
 
 POLL_SECONDS = 0.2
-LINGER_SECONDS = 2.0
-"""From the command's end to SIGKILL for the rest: Python's resource tracker, which frees the
-shared memory of a crashed engine, needs a moment."""
 
 
 def main(arguments: list[str]) -> None:
@@ -45,12 +42,14 @@ def main(arguments: list[str]) -> None:
         return
     while server.poll() is None and not stop_signals and _parent_lives(parent_pid):
         pass
-    if server.poll() is None:
-        os.killpg(0, signal.SIGTERM)
-        _wait(server, seconds=grace_seconds)
+    os.killpg(0, signal.SIGTERM)
+    deadline = time.monotonic() + grace_seconds
+    # The others too: Python's resource tracker frees a crashed engine's shared memory, but
+    # only after the last worker's end, which takes seconds on a busy machine.
+    while (server.poll() is None or _others_in_group()) and time.monotonic() < deadline:
+        time.sleep(0.05)
     status = server.poll()
     _say("server killed" if status is None else f"server ended with exit status {status}")
-    _wait_for_group(seconds=LINGER_SECONDS)
     os.killpg(0, signal.SIGKILL)
 
 
@@ -60,20 +59,8 @@ def _parent_lives(parent_pid: int) -> bool:
     return not readable and os.getppid() == parent_pid
 
 
-def _wait(server: subprocess.Popen[bytes], *, seconds: float) -> None:
-    deadline = time.monotonic() + seconds
-    while server.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.05)
-
-
-def _wait_for_group(*, seconds: float) -> None:
-    """Wait until nobody else is in the group; where there is no /proc, the whole time."""
-    deadline = time.monotonic() + seconds
-    while _others_in_group() and time.monotonic() < deadline:
-        time.sleep(0.05)
-
-
 def _others_in_group() -> bool:
+    """Whether another process of the own group runs; true where there is no /proc."""
     own_pid, own_group = os.getpid(), os.getpgid(0)
     if not Path("/proc/self").is_dir():
         return True

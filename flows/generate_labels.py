@@ -1,0 +1,123 @@
+"""The Prefect flow `generate-labels`: the stages of `flows.stages` as tasks.
+
+Tasks hand on the dataset's path only; everything else is read from its folder. The flow
+holds the dataset's lock while it runs: that, not Prefect's concurrency limit, is what keeps
+two runs apart. A run that was cancelled or killed is continued by the next one.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from prefect import flow, get_run_logger, task
+from prefect.cache_policies import NO_CACHE
+from prefect.client.schemas.objects import State, TaskRun
+
+from flows import stages
+from flows.artifacts import (
+    ProgressArtifact,
+    note_sampling,
+    publish_figures,
+    publish_rejected_rows,
+)
+from flows.display import label_figures
+from flows.flow_parameters import ConfigFile, Folder, Overrides, check_generate_labels
+from flows.interruptible import run_interruptible
+from flows.run_config import RunConfig, config_from_json
+from pipeline.errors import EngineError
+from storage.dataset import dataset_lock, read_labels
+
+PROGRESS_SECONDS = 5.0
+"""Between updates of the progress artifact; Prefect's server records few a second."""
+
+
+@flow(
+    name="generate-labels",
+    flow_run_name="generate-labels {out}",
+    validate_parameters=True,
+    persist_result=False,
+)
+def generate_labels(config: ConfigFile, out: Folder, overrides: Overrides = ()) -> dict[str, Any]:
+    """Label the problems of a config into the dataset folder `out`.
+
+    Returns the dataset's path, the config's digest and the counts of the manifest.
+
+    Args:
+        config: The config file; relative paths are relative to the checkout.
+        out: The dataset folder; it is continued if it exists.
+        overrides: Changed keys of the config, as in problems.limit=100.
+    """
+    resolved, dataset = check_generate_labels(config=config, out=out, overrides=overrides)
+    with dataset_lock(dataset):
+        num_problems = prepare_problems(resolved, dataset)
+        get_run_logger().info("%d problems to label in %s", num_problems, dataset)
+        seconds = sample_rollouts(dataset)
+        num_labeled = snapshot_labels(dataset)
+        get_run_logger().info("%d labelled solutions in %s/labels", num_labeled, dataset)
+        return finish(dataset, seconds)
+
+
+def is_engine_failure(_task: object, _run: TaskRun, state: State[Any]) -> bool:
+    """Only a dead engine is worth a retry: bad configs, files and locks stay bad."""
+    return isinstance(state.data, EngineError)
+
+
+@task(task_run_name="prepare problems of {out}", cache_policy=NO_CACHE, persist_result=False)
+def prepare_problems(config: RunConfig, out: Path) -> int:
+    """`stages.prepare_problems`; what it rejects becomes an artifact."""
+    num_problems = stages.prepare_problems(config, out)
+    rejected = stages.rejected_rows(out)
+    if rejected:
+        get_run_logger().warning("%d rows are no usable problems", len(rejected))
+    publish_rejected_rows("rejected-rows", str(out), rejected)
+    return num_problems
+
+
+@task(
+    task_run_name="sample rollouts of {out}",
+    cache_policy=NO_CACHE,
+    persist_result=False,
+    retries=2,
+    retry_delay_seconds=[10, 60],
+    retry_condition_fn=is_engine_failure,
+)
+def sample_rollouts(out: Path) -> float:
+    """`stages.sample_rollouts`, with progress. A retry draws only what is not stored yet."""
+    artifact = ProgressArtifact("sampling-progress", f"Rollouts of {out}")
+    seconds = 0.0
+
+    def on_progress(progress: stages.Progress) -> None:
+        nonlocal seconds
+        seconds = progress.seconds
+        note_sampling(artifact, progress)
+
+    run_interruptible(
+        stages.draw_missing(_own_config(out), out, on_progress=on_progress),
+        meanwhile=artifact.publish,
+        every_seconds=PROGRESS_SECONDS,
+    )
+    artifact.publish()
+    return seconds
+
+
+@task(task_run_name="snapshot labels of {out}", cache_policy=NO_CACHE, persist_result=False)
+def snapshot_labels(out: Path) -> int:
+    """`stages.snapshot_labels`; the label statistics become an artifact."""
+    num_labeled = stages.snapshot_labels(_own_config(out), out)
+    publish_figures("label-statistics", f"{out}: labels", label_figures(read_labels(out)))
+    return num_labeled
+
+
+@task(task_run_name="finish {out}", cache_policy=NO_CACHE, persist_result=False)
+def finish(out: Path, seconds: float) -> dict[str, Any]:
+    """`stages.finish`; returns the flow's summary."""
+    manifest = stages.finish(_own_config(out), out, seconds=seconds)
+    return {
+        "dataset": str(out),
+        "config_digest": manifest["config_digest"],
+        "sampling_digest": manifest["sampling_digest"],
+        "counts": manifest["counts"],
+    }
+
+
+def _own_config(out: Path) -> RunConfig:
+    return config_from_json(out / "config.json")

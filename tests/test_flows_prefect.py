@@ -1,0 +1,408 @@
+"""The deployments of prefect.yaml on a real Prefect server, with a real worker."""
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+
+from flows import stages
+from flows.run_config import load_config
+from storage.dataset import dataset_lock, read_labels, read_manifest, read_rollouts
+
+pytestmark = [pytest.mark.prefect, pytest.mark.timeout(300), pytest.mark.xdist_group("prefect")]
+
+CHECKOUT = Path(__file__).parents[1]
+FINAL = {"COMPLETED", "FAILED", "CRASHED", "CANCELLED"}
+SCRIPTED = """
+[problems]
+source = "demo"
+limit = 5
+[engine]
+kind = "scripted"
+"""
+
+
+@dataclass
+class Prefect:
+    """A running server with a worker; its commands run in the checkout."""
+
+    home: Path
+    environment: dict[str, str]
+    api: httpx.Client
+
+    def command(self, *arguments: str, cwd: Path = CHECKOUT) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "prefect", *arguments],
+            cwd=cwd,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+
+    def submit(self, name: str, **parameters: object) -> str:
+        """`prefect deployment run`, as a user types it; returns the flow run's id."""
+        typed = [f"{key}={json.dumps(value)}" for key, value in parameters.items()]
+        done = self.command("deployment", "run", name, *(f"--param={one}" for one in typed))
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout.partition("UUID: ")[2].split()[0]
+
+    def get(self, path: str) -> Any:
+        return self.api.get(path).raise_for_status().json()
+
+    def post(self, path: str, content: object) -> Any:
+        return self.api.post(path, json=content).raise_for_status().json()
+
+    def deployment(self, name: str) -> dict[str, Any]:
+        return self.get(f"deployments/name/{name}")
+
+    def create_run(self, name: str, **parameters: object) -> str:
+        """As the web page makes a run: past our plugin."""
+        deployment_id = self.deployment(name)["id"]
+        made = self.post(
+            f"deployments/{deployment_id}/create_flow_run",
+            {"parameters": parameters, "state": {"type": "SCHEDULED"}},
+        )
+        return made["id"]
+
+    def state(self, run_id: str) -> dict[str, Any]:
+        return self.get(f"flow_runs/{run_id}")["state"]
+
+    def finished(self, run_id: str) -> dict[str, Any]:
+        """Wait for the run's end; returns its state."""
+        self.wait_until(lambda: self.state(run_id)["type"] in FINAL, f"the end of {run_id}")
+        return self.state(run_id)
+
+    def completed(self, run_id: str) -> None:
+        state = self.finished(run_id)
+        assert state["type"] == "COMPLETED", (state, self.worker_log())
+
+    def artifacts(self, run_id: str) -> dict[str, dict[str, Any]]:
+        of_run = {"artifacts": {}, "flow_runs": {"id": {"any_": [run_id]}}}
+        return {one["key"]: one for one in self.post("artifacts/filter", of_run)}
+
+    def wait_until(self, is_so: Callable[[], bool], what: str, seconds: float = 120) -> None:
+        deadline = time.monotonic() + seconds
+        while not is_so():
+            assert time.monotonic() < deadline, f"no {what}: {self.worker_log()}"
+            time.sleep(0.2)
+
+    def worker_log(self) -> str:
+        return (self.home / "worker.log").read_text()[-4000:]
+
+
+@pytest.fixture(scope="module")
+def prefect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prefect]:
+    home = tmp_path_factory.mktemp("prefect")
+    port = _free_port()
+    url = f"http://127.0.0.1:{port}/api"
+    environment = {
+        **{key: value for key, value in os.environ.items() if not key.startswith("PREFECT_")},
+        "PREFECT_HOME": str(home),
+        "PREFECT_RESULTS_LOCAL_STORAGE_PATH": str(home / "results"),
+        "PREFECT_SERVER_MEMO_STORE_PATH": str(home / "memo.toml"),
+        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+        "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": (
+            "prefect.server.concurrency.lease_storage.filesystem"
+        ),
+        "PREFECT_SERVER_DEPLOYMENTS_CONCURRENCY_SLOT_WAIT_SECONDS": "2",
+        "PREFECT_WORKER_QUERY_SECONDS": "1",
+        "PREFECT_API_URL": url,
+        "DO_NOT_TRACK": "1",
+        "COLUMNS": "200",
+        "OMP_NUM_THREADS": "1",
+    }
+    server = ("server", "start", "--host", "127.0.0.1", "--port", str(port))
+    worker = ("worker", "start", "--pool", "stepmark")
+    with httpx.Client(base_url=url, timeout=30) as api:
+        prefect = Prefect(home, environment, api)
+        with _running(server, home / "server.log", environment):
+            _wait(lambda: _answers(api), home / "server.log")
+            for arguments in (
+                ("work-pool", "create", "stepmark", "--type", "process"),
+                ("deploy", "--all"),
+            ):
+                done = prefect.command(*arguments)
+                assert done.returncode == 0, done.stdout + done.stderr
+            with _running(worker, home / "worker.log", environment):
+                yield prefect
+
+
+@pytest.fixture
+def scripted(tmp_path: Path) -> Path:
+    config = tmp_path / "scripted.toml"
+    config.write_text(SCRIPTED)
+    return config
+
+
+def test_deploying_drops_nothing_of_the_yaml(prefect: Prefect) -> None:
+    content = yaml.safe_load((CHECKOUT / "prefect.yaml").read_text())
+    names = {}
+    for flow_name, typed in zip(
+        ("generate-labels", "generate-labels", "train-prm"), content["deployments"], strict=True
+    ):
+        stored = prefect.deployment(f"{flow_name}/{typed['name']}")
+        names[f"{flow_name}/{typed['name']}"] = stored["id"]
+        read_back = {
+            **{
+                key: stored[key]
+                for key in (
+                    "name",
+                    "entrypoint",
+                    "description",
+                    "tags",
+                    "parameters",
+                    "enforce_parameter_schema",
+                )
+            },
+            "schedules": [
+                {
+                    "cron": one["schedule"]["cron"],
+                    "timezone": one["schedule"]["timezone"],
+                    "active": one["active"],
+                }
+                for one in stored["schedules"]
+            ],
+            "concurrency_limit": {
+                "limit": stored["global_concurrency_limit"]["limit"],
+                "collision_strategy": stored["concurrency_options"]["collision_strategy"],
+            },
+            "work_pool": {"name": stored["work_pool_name"]},
+        }
+        assert read_back == typed
+        assert stored["pull_steps"] == [
+            {"prefect.deployments.steps.set_working_directory": {"directory": str(CHECKOUT)}}
+        ]
+    assert len(prefect.post("deployments/filter", {})) == len(names)
+
+
+def test_the_cron_yields_scheduled_runs(prefect: Prefect) -> None:
+    nightly = prefect.deployment("generate-labels/nightly")["id"]
+    of_nightly = {"deployments": {"id": {"any_": [nightly]}}}
+
+    def runs() -> list[dict[str, Any]]:
+        return prefect.post("flow_runs/filter", of_nightly)
+
+    prefect.wait_until(lambda: bool(runs()), "scheduled run", seconds=60)
+    for run in runs():
+        expected = datetime.fromisoformat(run["expected_start_time"]).astimezone(UTC)
+        assert run["state"]["type"] == "SCHEDULED"
+        assert (expected.hour, expected.minute) == (2, 0)
+
+
+def test_the_bare_name_labels_as_the_stages_do(
+    prefect: Prefect, scripted: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "dataset"
+    run_id = prefect.submit(
+        "generate-labels", config=str(scripted), out=str(out), overrides=["seed=3"]
+    )
+    _generate(scripted, ["seed=3"], tmp_path / "direct")
+    prefect.completed(run_id)
+    assert _label_files(out) == _label_files(tmp_path / "direct")
+    run = prefect.get(f"flow_runs/{run_id}")
+    assert run["name"] == f"generate-labels {out}"
+    shown = prefect.artifacts(run_id)
+    figures = {row["figure"]: row["value"] for row in json.loads(shown["label-statistics"]["data"])}
+    assert figures["problems"] == "5"
+    assert shown["sampling-progress"]["data"] == 100
+    assert "5/5 problems" in shown["sampling-progress"]["description"]
+    assert "0 rejected rows" in shown["rejected-rows"]["description"]
+
+
+def test_transformers_by_flow_and_deployment(prefect: Prefect, tmp_path: Path) -> None:
+    config, out = CHECKOUT / "configs" / "demo.toml", tmp_path / "dataset"
+    overrides = ["problems.limit=2", "allocation.solutions_per_problem=2", "engine.num_threads=1"]
+    run_id = prefect.submit(
+        "generate-labels/generate-labels", config=str(config), out=str(out), overrides=overrides
+    )
+    prefect.completed(run_id)
+    direct = _generate(config, overrides, tmp_path / "direct")
+    manifest = read_manifest(out)
+    assert manifest["sampling_digest"] == direct["sampling_digest"]
+    assert manifest["completer"] == "demo"
+    solutions = read_labels(out)
+    # Not the labels: at a tie of 1e-6 a token can differ between batches.
+    assert [(one.problem.problem_id, one.steps) for one in solutions] == [
+        (one.problem.problem_id, one.steps) for one in read_labels(tmp_path / "direct")
+    ]
+    for solution in solutions:
+        assert all(10 <= label.num_graded <= 20 for label in solution.labels[:-1])
+
+
+def test_training_by_the_bare_name(prefect: Prefect, tmp_path: Path) -> None:
+    config, dataset, prm = tmp_path / "demo.toml", tmp_path / "dataset", tmp_path / "prm"
+    config.write_text(SCRIPTED + '[train]\nbase_model = "demo"\nepochs = 1\nmax_length = 256\n')
+    _generate(config, [], dataset)
+    run_id = prefect.submit(
+        "train-prm", dataset=str(dataset), out=str(prm), overrides=["train.batch_size=4"]
+    )
+    prefect.completed(run_id)
+    report = json.loads((prm / "train_report.json").read_text())
+    assert report["num_solutions"] == 20
+    assert report["config"]["batch_size"] == 4
+    shown = {
+        row["figure"]: row["value"]
+        for row in json.loads(prefect.artifacts(run_id)["training-report"]["data"])
+    }
+    assert shown["num_updates"] == str(report["num_updates"])
+
+
+def test_the_lock_refuses_a_second_run(prefect: Prefect, scripted: Path, tmp_path: Path) -> None:
+    out = tmp_path / "dataset"
+    _generate(scripted, [], out)
+    before = _files(out)
+    with dataset_lock(out):
+        # the limit sees one run only: another deployment, `stepmark generate`, another host
+        state = prefect.finished(
+            prefect.submit("generate-labels", config=str(scripted), out=str(out))
+        )
+    assert state["type"] == "FAILED"
+    assert f"the dataset {out} is in use by process {os.getpid()}" in state["message"]
+    assert _files(out) == before
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"config": "/absent.toml"}, "there is no config file /absent.toml"),
+        ({"overrides": ["problems.limti=5"]}, "unknown key problems.limti"),
+        ({"overrides": ["problems.limit=five"]}, "problems.limit = 'five'"),
+        ({"out": "s3://bucket/set"}, "s3://bucket/set is not a local folder"),
+    ],
+)
+def test_bad_parameters_are_not_submitted(
+    prefect: Prefect, parameters: dict[str, object], message: str
+) -> None:
+    num_before = prefect.post("flow_runs/count", {})
+    for name in ("generate-labels", "generate-labels/generate-labels"):
+        typed = [f"--param={key}={json.dumps(value)}" for key, value in parameters.items()]
+        done = prefect.command("deployment", "run", name, *typed)
+        assert done.returncode == 1
+        assert done.stderr.startswith("stepmark: not submitted: ")
+        assert message in done.stderr
+    assert prefect.post("flow_runs/count", {}) == num_before
+
+
+def test_the_server_and_the_flow_refuse_what_the_plugin_did_not_see(
+    prefect: Prefect, scripted: Path, tmp_path: Path
+) -> None:
+    for bad in ({"overrides": ["limit"]}, {"overrides": "seed=1"}, {"confg": "x"}):
+        with pytest.raises(httpx.HTTPStatusError, match="409"):
+            prefect.create_run("generate-labels/generate-labels", **bad)
+    run_id = prefect.create_run(
+        "generate-labels/generate-labels",
+        config=str(scripted),
+        out=str(tmp_path / "dataset"),
+        overrides=["problems.limti=5"],
+    )
+    state = prefect.finished(run_id)
+    assert state["type"] == "FAILED"
+    assert "unknown key problems.limti" in state["message"]
+    assert not (tmp_path / "dataset").exists()
+
+
+def test_an_unknown_bare_name_ends_the_command(prefect: Prefect) -> None:
+    done = prefect.command("deployment", "run", "generate")
+    assert done.returncode == 1
+    assert "no deployment named 'generate'" in done.stderr
+
+
+def test_a_cancelled_run_is_continued_by_the_one_that_waited(
+    prefect: Prefect, scripted: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "dataset"
+    parameters = {"config": str(scripted), "out": str(out), "overrides": ["problems.limit=400"]}
+    first = prefect.create_run("generate-labels/generate-labels", **parameters)
+    prefect.wait_until((out / "rollouts").exists, "rollouts")
+    second = prefect.create_run("generate-labels/generate-labels", **parameters)
+    prefect.wait_until(
+        lambda: prefect.state(second)["name"] == "AwaitingConcurrencySlot", "waiting run"
+    )
+    assert prefect.state(first)["type"] == "RUNNING"
+    prefect.post(f"flow_runs/{first}/set_state", {"state": {"type": "CANCELLING"}})
+    cancelled_at = datetime.now(UTC).isoformat()
+    assert prefect.finished(first)["type"] == "CANCELLED"
+    assert not (out / "manifest.json").exists()
+    _generate(scripted, ["problems.limit=400"], tmp_path / "direct")
+    prefect.completed(second)
+    assert _label_files(out) == _label_files(tmp_path / "direct")
+    assert any(rollout.created_at < cancelled_at for rollout in read_rollouts(out))
+
+
+def _generate(config: Path, overrides: list[str], out: Path) -> dict[str, object]:
+    resolved = load_config(config, overrides)
+    return stages.generate(resolved, out, on_progress=lambda _: None)
+
+
+def _label_files(out: Path) -> dict[str, bytes]:
+    files = {file.name: file.read_bytes() for file in (out / "labels").iterdir()}
+    assert files
+    return files
+
+
+def _files(out: Path) -> dict[str, bytes]:
+    return {
+        str(file.relative_to(out)): file.read_bytes()
+        for file in out.rglob("*")
+        if file.is_file() and file.name != ".lock"
+    }
+
+
+@contextlib.contextmanager
+def _running(arguments: tuple[str, ...], log: Path, environment: dict[str, str]) -> Iterator[None]:
+    """A Prefect process in its own group, ended with all of it."""
+    with log.open("w") as stream:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "prefect", *arguments],
+            cwd=CHECKOUT,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=stream,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            yield
+        finally:
+            os.killpg(process.pid, signal.SIGTERM)
+            try:
+                process.wait(timeout=20)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+
+
+def _wait(is_so: Callable[[], bool], log: Path) -> None:
+    deadline = time.monotonic() + 120
+    while not is_so():
+        assert time.monotonic() < deadline, log.read_text()[-4000:]
+        time.sleep(0.3)
+
+
+def _answers(api: httpx.Client) -> bool:
+    try:
+        return api.get("health").status_code == 200
+    except httpx.HTTPError:
+        return False
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

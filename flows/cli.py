@@ -11,13 +11,15 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
-from flows.run_config import RunConfig, load_config
 from pipeline.errors import ConfigError, DataError, StepmarkError
+
+if TYPE_CHECKING:
+    from flows.run_config import RunConfig
 
 app = typer.Typer(
     name="stepmark",
@@ -72,6 +74,7 @@ def demo(
     Prefect flows on a temporary Prefect server that ends with the command.
     """
     from flows.demo import run_demo
+    from flows.run_config import load_config
 
     run_demo(load_config(config, set_ or ()), config, set_ or (), out, console=Console())
 
@@ -87,6 +90,7 @@ def generate(
     Stop it at any time with Ctrl-C: the same command goes on where it stopped.
     """
     from flows.progress import sampling_progress
+    from flows.run_config import load_config
     from flows.stages import generate as run
     from storage.dataset import dataset_path
 
@@ -108,12 +112,14 @@ def train(
 ) -> None:
     """Train a PRM on a dataset's labels; writes a folder that from_pretrained loads."""
     from flows.progress import training_progress
+    from flows.run_config import load_config
     from storage.dataset import dataset_path
-    from train.trainer import train_prm
 
     console = Console()
     folder = dataset_path(dataset)
     resolved = load_config(config, set_ or ()) if config else _own_config(folder, set_ or ())
+    from train.trainer import train_prm  # imports torch: after what can be refused at once
+
     with training_progress(console) as on_progress:
         report = train_prm(folder, out, resolved.train, on_progress=on_progress)
     console.print(
@@ -146,6 +152,7 @@ def evaluate(
     from flows.display import search_sentence, search_table
     from flows.evaluation import evaluate as run
     from flows.progress import sampling_progress
+    from flows.run_config import load_config
     from storage.dataset import dataset_path
     from storage.files import write_json
     from train.scorer import PrmScorer
@@ -231,28 +238,31 @@ def _run(arguments: Sequence[str] | None) -> int:
     signal.signal(signal.SIGTERM, _as_interrupt)
     errors = Console(stderr=True, soft_wrap=True, highlight=False, markup=False)
     try:
-        app(args=list(arguments) if arguments is not None else None, standalone_mode=False)
+        status = app(args=list(arguments) if arguments is not None else None, standalone_mode=False)
     except StepmarkError as error:
         if os.environ.get("STEPMARK_DEBUG"):
             raise
         errors.print(f"stepmark: {error}")
         return error.exit_code
     except typer.TyperException as error:  # bad usage
-        error.show()
+        message = error.format_message()
+        if message:  # none where a bare `stepmark` has shown its help
+            errors.print(f"stepmark: {message} See `stepmark --help`.")
         return error.exit_code
     except (KeyboardInterrupt, typer.Abort):
+        status = INTERRUPTED
+    if status == INTERRUPTED:  # typer, too, returns it for Ctrl-C
         errors.print(
             "stepmark: stopped. What was finished is kept; run the same command again to go on."
         )
-        return INTERRUPTED
-    return 0
+    return status if isinstance(status, int) else 0
 
 
 def _as_interrupt(_: int, __: FrameType | None) -> None:
     signal.raise_signal(signal.SIGINT)
 
 
-def _own_config(folder: Path, overrides: Sequence[str]) -> RunConfig:
+def _own_config(folder: Path, overrides: Sequence[str]) -> "RunConfig":
     from flows.run_config import config_from_json
 
     return config_from_json(folder / "config.json", overrides)

@@ -79,6 +79,7 @@ def pick_shown(solutions: Sequence[LabeledSolution]) -> list[LabeledSolution]:
 def _use_temporary_server(home: Path) -> None:
     """Point Prefect at files of ours, before it is imported."""
     home = home.resolve()
+    home.mkdir(parents=True, exist_ok=True)  # without it Prefect's server cannot start
     os.environ.pop("PREFECT_API_URL", None)
     os.environ |= {
         "PREFECT_HOME": str(home),

@@ -3,8 +3,9 @@
 Three places refuse bad parameters, each with what it can see:
 1. `prefect deployment run` inside the checkout (`flows.prefect_plugin`): everything, before
    a run is made;
-2. the server, wherever a run is made: names, types and the form of an override, by the
-   deployment's schema, which Prefect derives from the types below. It cannot read files;
+2. the server, wherever a run is made: missing parameters, types and the form of an override,
+   by the deployment's schema, which Prefect derives from the types below. It cannot read
+   files, and takes parameters of unknown names;
 3. the flow's first lines, before anything is started: everything again, for runs that a
    schedule, the web page or another machine made.
 """

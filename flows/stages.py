@@ -104,12 +104,9 @@ def sample_rollouts(
 def snapshot_labels(config: RunConfig, out: Path) -> int:
     """Make the labels from the stored rollouts, replacing the snapshot; returns their number."""
     identity = resolve_engine(config).identity
-    labeled = label_stored(config, out)
-    versions = {
-        rollout.grader_version
-        for group in stored_rollouts(config, out).values()
-        for rollout in group
-    }
+    stored = stored_rollouts(config, out)
+    labeled = label_stored(config, out, stored=stored)
+    versions = {rollout.grader_version for group in stored.values() for rollout in group}
     splits: dict[str, list[LabeledSolution]] = {}
     for solution in labeled:
         splits.setdefault(solution.problem.split, []).append(solution)
@@ -133,9 +130,10 @@ def snapshot_labels(config: RunConfig, out: Path) -> int:
     return len(labeled)
 
 
-def label_stored(config: RunConfig, out: Path) -> list[LabeledSolution]:
-    """The labelled solutions of the selected problems, from the stored rollouts."""
-    stored = stored_rollouts(config, out)
+def label_stored(
+    config: RunConfig, out: Path, *, stored: Mapping[str, Sequence[Rollout]]
+) -> list[LabeledSolution]:
+    """The labelled solutions of the selected problems, from `stored_rollouts`."""
     return [
         solution
         for problem in selected_problems(out)
@@ -153,7 +151,7 @@ def finish(config: RunConfig, out: Path, *, seconds: float) -> dict[str, object]
     compact(out)
     identity = resolve_engine(config).identity
     stored = stored_rollouts(config, out)
-    labeled = label_stored(config, out)
+    labeled = label_stored(config, out, stored=stored)
     manifest: dict[str, object] = {
         "config": config.model_dump(mode="json"),
         "config_digest": config.digest(),

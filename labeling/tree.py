@@ -69,6 +69,7 @@ class PrefixTree:
         self.nodes: dict[str, Node] = {}
         self._method = method
         self._solution_indices: set[int] = set()
+        self._without_node: dict[str, list[Rollout]] = {}
 
     def tell_solution(self, rollout: Rollout) -> Solution | None:
         """Add a root rollout; None (and no node) where its text has no step."""
@@ -83,14 +84,18 @@ class PrefixTree:
         self.solutions.append(solution)
         for num_steps in range(1, len(steps)):
             prefix = Prefix(self.problem.problem_id, steps[:num_steps])
-            self.nodes.setdefault(prefix.prefix_id, Node(prefix))
+            if prefix.prefix_id not in self.nodes:
+                rollouts = self._without_node.pop(prefix.prefix_id, [])
+                self.nodes[prefix.prefix_id] = Node(prefix, rollouts)
         return solution
 
     def tell(self, rollout: Rollout) -> None:
-        """Add a rollout of a known prefix; one of an unknown prefix is left out."""
+        """Add a rollout of a prefix; it waits for the solution that brings the prefix."""
         node = self.nodes.get(rollout.prefix_id)
         if node is not None:
             node.rollouts.append(rollout)
+        else:
+            self._without_node.setdefault(rollout.prefix_id, []).append(rollout)
 
 
 def count_rollouts(rollouts: Iterable[Rollout]) -> StepLabel:

@@ -189,7 +189,7 @@ def _problem(
     if not is_number or gold_answer.lower() == "nan" or not is_gradable(gold_answer):
         return f"gold answer {gold_answer[:80]!r} cannot be read as an answer"
     if columns.problem_id is None:
-        problem_id = f"q-{stable_digest([question, gold_answer])}"
+        problem_id = f"q-{stable_digest([question.strip(), gold_answer])}"
     else:
         given = row.get(columns.problem_id)
         if not isinstance(given, (str, int)) or not str(given).strip():

@@ -1,15 +1,8 @@
 """The deployments of prefect.yaml on a real Prefect server, with a real worker."""
 
-import contextlib
 import json
 import os
-import signal
-import socket
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -21,11 +14,10 @@ import yaml
 from flows import stages
 from flows.run_config import load_config
 from storage.dataset import dataset_lock, read_labels, read_manifest, read_rollouts
+from tests.prefect_server import CHECKOUT, Prefect, running_prefect
 
 pytestmark = [pytest.mark.prefect, pytest.mark.timeout(300), pytest.mark.xdist_group("prefect")]
 
-CHECKOUT = Path(__file__).parents[1]
-FINAL = {"COMPLETED", "FAILED", "CRASHED", "CANCELLED"}
 SCRIPTED = """
 [problems]
 source = "demo"
@@ -35,112 +27,10 @@ kind = "scripted"
 """
 
 
-@dataclass
-class Prefect:
-    """A running server with a worker; its commands run in the checkout."""
-
-    home: Path
-    environment: dict[str, str]
-    api: httpx.Client
-
-    def command(self, *arguments: str, cwd: Path = CHECKOUT) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "prefect", *arguments],
-            cwd=cwd,
-            env=self.environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-
-    def submit(self, name: str, **parameters: object) -> str:
-        """`prefect deployment run`, as a user types it; returns the flow run's id."""
-        typed = [f"{key}={json.dumps(value)}" for key, value in parameters.items()]
-        done = self.command("deployment", "run", name, *(f"--param={one}" for one in typed))
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout.partition("UUID: ")[2].split()[0]
-
-    def get(self, path: str) -> Any:
-        return self.api.get(path).raise_for_status().json()
-
-    def post(self, path: str, content: object) -> Any:
-        return self.api.post(path, json=content).raise_for_status().json()
-
-    def deployment(self, name: str) -> dict[str, Any]:
-        return self.get(f"deployments/name/{name}")
-
-    def create_run(self, name: str, **parameters: object) -> str:
-        """As the web page makes a run: past our plugin."""
-        deployment_id = self.deployment(name)["id"]
-        made = self.post(
-            f"deployments/{deployment_id}/create_flow_run",
-            {"parameters": parameters, "state": {"type": "SCHEDULED"}},
-        )
-        return made["id"]
-
-    def state(self, run_id: str) -> dict[str, Any]:
-        return self.get(f"flow_runs/{run_id}")["state"]
-
-    def finished(self, run_id: str) -> dict[str, Any]:
-        """Wait for the run's end; returns its state."""
-        self.wait_until(lambda: self.state(run_id)["type"] in FINAL, f"the end of {run_id}")
-        return self.state(run_id)
-
-    def completed(self, run_id: str) -> None:
-        state = self.finished(run_id)
-        assert state["type"] == "COMPLETED", (state, self.worker_log())
-
-    def artifacts(self, run_id: str) -> dict[str, dict[str, Any]]:
-        of_run = {"artifacts": {}, "flow_runs": {"id": {"any_": [run_id]}}}
-        return {one["key"]: one for one in self.post("artifacts/filter", of_run)}
-
-    def wait_until(self, is_so: Callable[[], bool], what: str, seconds: float = 120) -> None:
-        deadline = time.monotonic() + seconds
-        while not is_so():
-            assert time.monotonic() < deadline, f"no {what}: {self.worker_log()}"
-            time.sleep(0.2)
-
-    def worker_log(self) -> str:
-        return (self.home / "worker.log").read_text()[-4000:]
-
-
 @pytest.fixture(scope="module")
 def prefect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prefect]:
-    home = tmp_path_factory.mktemp("prefect")
-    port = _free_port()
-    url = f"http://127.0.0.1:{port}/api"
-    environment = {
-        **{key: value for key, value in os.environ.items() if not key.startswith("PREFECT_")},
-        "PREFECT_HOME": str(home),
-        "PREFECT_RESULTS_LOCAL_STORAGE_PATH": str(home / "results"),
-        "PREFECT_SERVER_MEMO_STORE_PATH": str(home / "memo.toml"),
-        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-        "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": (
-            "prefect.server.concurrency.lease_storage.filesystem"
-        ),
-        "PREFECT_SERVER_DEPLOYMENTS_CONCURRENCY_SLOT_WAIT_SECONDS": "2",
-        "PREFECT_WORKER_QUERY_SECONDS": "1",
-        "PREFECT_API_URL": url,
-        "DO_NOT_TRACK": "1",
-        "COLUMNS": "200",
-        "OMP_NUM_THREADS": "1",
-    }
-    server = ("server", "start", "--host", "127.0.0.1", "--port", str(port))
-    worker = ("worker", "start", "--pool", "stepmark")
-    with httpx.Client(base_url=url, timeout=30) as api:
-        prefect = Prefect(home, environment, api)
-        with _running(server, home / "server.log", environment):
-            _wait(lambda: _answers(api), home / "server.log")
-            for arguments in (
-                ("work-pool", "create", "stepmark", "--type", "process"),
-                ("deploy", "--all"),
-            ):
-                done = prefect.command(*arguments)
-                assert done.returncode == 0, done.stdout + done.stderr
-            with _running(worker, home / "worker.log", environment):
-                yield prefect
+    with running_prefect(tmp_path_factory.mktemp("prefect")) as prefect:
+        yield prefect
 
 
 @pytest.fixture
@@ -227,7 +117,7 @@ def test_the_bare_name_labels_as_the_stages_do(
 
 def test_transformers_by_flow_and_deployment(prefect: Prefect, tmp_path: Path) -> None:
     config, out = CHECKOUT / "configs" / "demo.toml", tmp_path / "dataset"
-    overrides = ["problems.limit=2", "allocation.solutions_per_problem=2", "engine.num_threads=1"]
+    overrides = ["problems.limit=2", "allocation.solutions_per_problem=1", "engine.num_threads=1"]
     run_id = prefect.submit(
         "generate-labels/generate-labels", config=str(config), out=str(out), overrides=overrides
     )
@@ -243,6 +133,30 @@ def test_transformers_by_flow_and_deployment(prefect: Prefect, tmp_path: Path) -
     ]
     for solution in solutions:
         assert all(10 <= label.num_graded <= 20 for label in solution.labels[:-1])
+
+
+@pytest.mark.vllm
+@pytest.mark.timeout(600)
+def test_vllm_by_the_command_and_the_deployment(prefect: Prefect, tmp_path: Path) -> None:
+    config = CHECKOUT / "configs" / "demo.toml"
+    overrides = ["problems.limit=2", "engine.kind=vllm", "engine.max_num_seqs=64"]
+    direct = _generate(config, overrides, tmp_path / "direct")
+    out = tmp_path / "dataset"
+    run_id = prefect.submit(
+        "generate-labels", config=str(config), out=str(out), overrides=overrides, timeout=420
+    )
+    prefect.completed(run_id)
+    manifest = read_manifest(out)
+    assert manifest["sampling_digest"] == direct["sampling_digest"]
+    assert manifest["config"]["engine"]["kind"] == "vllm"
+    for folder in (out, tmp_path / "direct"):
+        solutions = read_labels(folder)
+        assert len(solutions) == 8
+        for solution in solutions:
+            assert all(10 <= label.num_graded <= 20 for label in solution.labels[:-1])
+    assert [solution.steps for solution in read_labels(out)] == [
+        solution.steps for solution in read_labels(tmp_path / "direct")
+    ]
 
 
 def test_training_by_the_bare_name(prefect: Prefect, tmp_path: Path) -> None:
@@ -302,7 +216,7 @@ def test_bad_parameters_are_not_submitted(
 def test_the_server_and_the_flow_refuse_what_the_plugin_did_not_see(
     prefect: Prefect, scripted: Path, tmp_path: Path
 ) -> None:
-    for bad in ({"overrides": ["limit"]}, {"overrides": "seed=1"}, {"confg": "x"}):
+    for bad in ({"overrides": ["limit"]}, {"overrides": "seed=1"}, {"config": ""}):
         with pytest.raises(httpx.HTTPStatusError, match="409"):
             prefect.create_run("generate-labels/generate-labels", **bad)
     run_id = prefect.create_run(
@@ -362,47 +276,3 @@ def _files(out: Path) -> dict[str, bytes]:
         for file in out.rglob("*")
         if file.is_file() and file.name != ".lock"
     }
-
-
-@contextlib.contextmanager
-def _running(arguments: tuple[str, ...], log: Path, environment: dict[str, str]) -> Iterator[None]:
-    """A Prefect process in its own group, ended with all of it."""
-    with log.open("w") as stream:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "prefect", *arguments],
-            cwd=CHECKOUT,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=stream,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-        try:
-            yield
-        finally:
-            os.killpg(process.pid, signal.SIGTERM)
-            try:
-                process.wait(timeout=20)
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-
-
-def _wait(is_so: Callable[[], bool], log: Path) -> None:
-    deadline = time.monotonic() + 120
-    while not is_so():
-        assert time.monotonic() < deadline, log.read_text()[-4000:]
-        time.sleep(0.3)
-
-
-def _answers(api: httpx.Client) -> bool:
-    try:
-        return api.get("health").status_code == 200
-    except httpx.HTTPError:
-        return False
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

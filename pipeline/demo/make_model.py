@@ -40,6 +40,9 @@ def main() -> None:
     torch.set_num_threads(options.threads)
     tokenizer = make_tokenizer()
     model = LlamaForCausalLM(_architecture(tokenizer))
+    if options.continue_from is not None:
+        tokenizer = PreTrainedTokenizerFast.from_pretrained(options.continue_from)
+        model = LlamaForCausalLM.from_pretrained(options.continue_from)
     started = time.monotonic()
     train(model, tokenizer, options)
     figures = {
@@ -88,7 +91,7 @@ def train(
         model.parameters(), lr=options.learning_rate, betas=(0.9, 0.98), weight_decay=0.01
     )
     schedule = LambdaLR(optimizer, lambda step: _rate(step, options.steps))
-    batches = _batches(tokenizer, options.batch_size, options.seed)
+    batches = _batches(tokenizer, options.batch_size, options.seed, start=options.first_problem)
     started, num_tokens, total_loss = time.monotonic(), 0, 0.0
     for step in range(1, options.steps + 1):
         ids_BT, labels_BT = next(batches)
@@ -149,6 +152,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--learning-rate", type=float, default=1e-3)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--first-problem", type=int, default=0, help="of the training split")
+    parser.add_argument("--continue-from", type=Path, help="a folder of weights to start from")
     parser.add_argument("--checkpoint", action="store_true", help="save every 1000 steps")
     return parser.parse_args()
 
@@ -218,10 +223,10 @@ def _drill(rng: random.Random) -> str:
 
 
 def _batches(
-    tokenizer: PreTrainedTokenizerFast, batch_size: int, seed: int
+    tokenizer: PreTrainedTokenizerFast, batch_size: int, seed: int, *, start: int
 ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
     """Padded batches of ids and labels [B, T], of similar lengths, in random order."""
-    rng, start, pool = random.Random(seed), 0, batch_size * 32
+    rng, pool = random.Random(seed), batch_size * 32
     while True:
         examples = [_encode(tokenizer, pair) for pair in _stream("train", start, pool)]
         start += pool

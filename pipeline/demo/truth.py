@@ -1,7 +1,8 @@
 """The exact truth of demo steps: for evaluation only, labels never see it.
 
 A step is true when it states the next line of the reference solution: the same value,
-for the same owner, reached by an expression with that value. Written in another order of
+for the same owner, reached by an expression with that value; of a line that corrects
+itself, what it says last counts. Written in another order of
 operands it is still true. After a false step nothing is true: every line builds on the
 one before.
 """
@@ -12,7 +13,10 @@ from collections.abc import Sequence
 from pipeline.demo.problems import DemoProblem, demo_problem
 from pipeline.demo.student import reference_lines
 
-_LINE = re.compile(r"\s*(\w+) has (\d{1,6})([*/+-])(\d{1,6})=(\d{1,6}) \w+\.")
+_EQUATION = r"\d{1,6}[*/+-]\d{1,6}=\d{1,6}"
+_LINE = re.compile(
+    rf"\s*(\w+) has (?:{_EQUATION} \w+, no, )?(\d{{1,6}})([*/+-])(\d{{1,6}})=(\d{{1,6}}) \w+\."
+)
 _PROBLEM_ID = re.compile(r"demo-(\w+)-(\d+)")
 
 

@@ -29,6 +29,7 @@ from transformers import (
     StoppingCriteria,
     StoppingCriteriaList,
 )
+from transformers.utils import logging as transformers_logging
 
 from pipeline.config import EngineConfig, ModelConfig, SamplingConfig
 from pipeline.errors import ConfigError, EngineError
@@ -276,6 +277,7 @@ class _StopFlag(StoppingCriteria):
 
 def _load_model(model: ModelConfig) -> Any:
     source = resolve_model(model)
+    transformers_logging.disable_progress_bar()  # it would cut through ours
     arguments: dict[str, Any] = {"dtype": model.dtype}
     if model.gguf_file:
         arguments = {

@@ -1,0 +1,190 @@
+"""The command line in a real process: exit codes, one paragraph on stderr, Ctrl-C."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from flows.cli import app
+from storage.dataset import dataset_lock, read_labels, read_rollouts
+from tests.tiny_models import byte_tokenizer, save_tiny_llama
+
+STOPPED = "stepmark: stopped. What was finished is kept; run the same command again to go on.\n"
+COMMAND = [sys.executable, "-c", "from flows.cli import main; main()"]
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "COLUMNS": "100"}
+CONFIG = """
+[problems]
+limit = 400
+[engine]
+kind = "scripted"
+[steps]
+method = "newline"
+"""
+
+
+def stepmark(*arguments: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*COMMAND, *map(str, arguments)],
+        capture_output=True,
+        check=False,
+        text=True,
+        env=ENVIRONMENT,
+        timeout=60,
+    )
+
+
+def check_error(done: subprocess.CompletedProcess[str], code: int, *words: str) -> None:
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+    (message,) = [line for line in done.stderr.splitlines() if line.startswith("stepmark: ")]
+    for word in words:
+        assert word in message
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("config") / "run.toml"
+    file.write_text(CONFIG)
+    return file
+
+
+@pytest.fixture(scope="module")
+def dataset(config: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("out") / "data [red]"
+    done = stepmark("generate", "--config", config, "--out", out, "--set", "problems.limit=5")
+    assert done.returncode == 0, done.stderr
+    assert "labelled solutions" in done.stdout
+    assert "data [red]" in done.stdout.replace("\n", "")
+    return out
+
+
+def test_show_prints_the_heat_map(dataset: Path) -> None:
+    done = stepmark("show", dataset, "--problem", "demo-train-000001", "--limit", 2)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.count("demo-train-000001") == 2
+    assert "← first error" in done.stdout
+    assert "graded rollouts a step" in done.stdout
+
+
+def test_help_teaches() -> None:
+    done = stepmark("--help")
+    assert done.returncode == 0
+    for word in ("stepmark generate --config", "train", "evaluate", "show", "grade", "demo"):
+        assert word in done.stdout
+    for command in ("generate", "train", "evaluate", "show", "grade", "demo"):
+        shown = CliRunner().invoke(app, [command, "-h"])
+        assert (shown.exit_code, "Usage" in shown.output) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("generat",), "No such command 'generat'"),
+        (("generate",), "Missing option '--config'"),
+        (("show", "x", "--limit", "0"), "Invalid value for '--limit'"),
+    ],
+)
+def test_bad_usage_is_2(arguments: tuple[str, ...], words: str) -> None:
+    check_error(stepmark(*arguments), 2, words, "See `stepmark --help`.")
+
+
+def test_a_bare_command_shows_the_help() -> None:
+    done = stepmark()
+    assert done.returncode == 2
+    assert "generate" in done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_bad_configs_are_2(config: Path, tmp_path: Path) -> None:
+    def generate(file: object, *more: object) -> subprocess.CompletedProcess[str]:
+        return stepmark("generate", "--config", file, "--out", tmp_path / "out", *more)
+
+    check_error(generate(tmp_path / "none.toml"), 2, "there is no config file", "none.toml")
+    check_error(generate(tmp_path), 2, "cannot be read", "Is a directory")
+    limit = generate(config, "--set", "problems.limit=abc")
+    check_error(limit, 2, "run.toml: problems.limit = 'abc': Input should be a valid integer")
+    check_error(generate(config, "--set", "problems.limt=1"), 2, "did you mean limit?")
+    check_error(
+        stepmark("generate", "--config", config, "--out", "s3://bucket/x"), 2, "not a local folder"
+    )
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_is_missing_or_broken_is_1_and_named(
+    config: Path, dataset: Path, tmp_path: Path
+) -> None:
+    check_error(stepmark("show", tmp_path / "none"), 1, "none has no labels; run")
+    check_error(stepmark("show", dataset, "--problem", "p-7"), 2, "of the problem 'p-7'")
+    check_error(
+        stepmark("generate", "-c", config, "--out", config / "x"), 1, "run.toml/x cannot be"
+    )
+    check_error(stepmark("train", tmp_path / "none", "--out", tmp_path / "m"), 2, "config.json")
+    grade = stepmark("grade", "--input", tmp_path / "none", "--output", tmp_path / "o")
+    check_error(grade, 2, "none: there is no such file")
+    broken = tmp_path / "labels" / "train-00000-of-00001.parquet"
+    broken.parent.mkdir()
+    broken.write_bytes(b"PAR1")
+    check_error(stepmark("show", tmp_path), 1, str(broken), "cannot be read as Parquet")
+
+
+def test_debug_shows_the_traceback(tmp_path: Path) -> None:
+    done = stepmark("--debug", "show", tmp_path)
+    assert done.returncode == 1
+    assert "Traceback" in done.stderr
+    assert "has no labels" in done.stderr
+
+
+def test_a_locked_dataset_names_the_holder(config: Path, tmp_path: Path) -> None:
+    with dataset_lock(tmp_path):
+        done = stepmark("generate", "--config", config, "--out", tmp_path)
+    check_error(done, 1, f"is in use by process {os.getpid()}", "wait for that run to end")
+
+
+def start(config: Path, out: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [*COMMAND, "generate", "--config", str(config), "--out", str(out)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT,
+    )  # fmt: skip
+
+
+def stop(process: subprocess.Popen[str], number: signal.Signals) -> None:
+    process.send_signal(number)
+    started = time.monotonic()
+    _, errors = process.communicate(timeout=30)
+    assert time.monotonic() - started < 10
+    assert process.returncode == 130, errors
+    assert errors.endswith(STOPPED)
+    assert "Traceback" not in errors
+
+
+def test_a_stopped_run_says_how_to_go_on_and_does(config: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    process = start(config, out)
+    while process.poll() is None and not list(out.glob("rollouts/part-*")):
+        time.sleep(0.01)
+    stop(process, signal.SIGINT)
+    assert len(read_rollouts(out)) > 0
+    done = stepmark("generate", "--config", config, "--out", out, "--set", "problems.limit=20")
+    assert done.returncode == 0
+    assert len(read_labels(out)) == 80
+
+
+def test_ctrl_c_is_quick_while_an_engine_loads(tmp_path: Path) -> None:
+    model = save_tiny_llama(tmp_path / "model", byte_tokenizer())
+    file = tmp_path / "run.toml"
+    file.write_text(f'[model]\nname = "{model}"\n[engine]\nkind = "transformers"\n')
+    out = tmp_path / "out"
+    stops = [(0.0, signal.SIGINT), (0.7, signal.SIGTERM), (1.4, signal.SIGINT)]
+    for delay, number in stops:
+        process = start(file, out)
+        while process.poll() is None and not (out / "selection.json").exists():
+            time.sleep(0.01)
+        time.sleep(delay)
+        stop(process, number)
+        (out / "selection.json").unlink()

@@ -1,0 +1,265 @@
+"""The loop with the scripted sampler: prefixes paid once, true values met, resumes exact."""
+
+import asyncio
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from grading.verdict import Grade, Verdict
+from labeling.allocate import AllocationConfig, AllocationPolicy
+from labeling.engine import Identity, LabelingTools, is_missing, roll_out
+from labeling.estimate import label_problem
+from labeling.prompts import PromptConfig, TextPromptEncoder
+from labeling.steps import StepConfig, StepMethod
+from labeling.tree import build_tree
+from pipeline.config import SamplingConfig
+from pipeline.demo.problems import DemoProblem, demo_problem
+from pipeline.demo.student import reference_lines
+from pipeline.demo.truth import step_truths
+from pipeline.errors import EngineError
+from pipeline.records import FinishReason, LabeledSolution, Prefix, Problem, Rollout
+from pipeline.samplers.sampler import Completion, Sampler, SamplingRequest
+from pipeline.samplers.scripted import ScriptedSampler
+
+STEPS = StepConfig(method=StepMethod.NEWLINE)
+ALLOCATION = AllocationConfig()
+
+
+def demo(count: int) -> tuple[list[DemoProblem], list[Problem]]:
+    made = [demo_problem("train", index) for index in range(count)]
+    return made, [
+        Problem(one.problem_id, one.question, one.gold_answer, "demo", "train") for one in made
+    ]
+
+
+async def grade(gold: str, text: str, is_cut_off: bool) -> Grade:
+    answer = text.rpartition("#### ")[2] if "####" in text else ""
+    verdict = Verdict.CORRECT if answer == gold else Verdict.INCORRECT
+    await asyncio.sleep(0)
+    return Grade(verdict, "text", answer)
+
+
+@dataclass
+class Run:
+    """A run of the loop that keeps what it wrote."""
+
+    rollouts: list[Rollout] = field(default_factory=list)
+    done: list[str] = field(default_factory=list)
+
+    def __call__(
+        self, problems: Sequence[Problem], sampler: Sampler, *, allocation: AllocationConfig
+    ) -> list[LabeledSolution]:
+        stored: dict[str, list[Rollout]] = {}
+        for rollout in self.rollouts:
+            stored.setdefault(rollout.problem_id, []).append(rollout)
+        tools = LabelingTools(
+            sampler=sampler,
+            encoder=TextPromptEncoder(PromptConfig()),
+            grade=grade,
+            write=self.rollouts.extend,
+            now=lambda: "now",
+            on_done=lambda problem: self.done.append(problem.problem_id),
+        )
+        asyncio.run(
+            roll_out(
+                problems,
+                stored,
+                tools=tools,
+                identity=Identity("scripted", "digest", "grader"),
+                sampling=SamplingConfig(),
+                steps=STEPS,
+                allocation=allocation,
+            )
+        )
+        return self.labels(problems, allocation)
+
+    def labels(
+        self, problems: Sequence[Problem], allocation: AllocationConfig
+    ) -> list[LabeledSolution]:
+        return [
+            solution
+            for problem in problems
+            for solution in label_problem(
+                problem,
+                [one for one in self.rollouts if one.problem_id == problem.problem_id],
+                steps=STEPS,
+                allocation=allocation,
+            )
+        ]
+
+    def keys(self) -> list[tuple[str, str, str, int]]:
+        return [rollout.key for rollout in self.rollouts]
+
+
+def scripted(made: Sequence[DemoProblem], **settings: object) -> ScriptedSampler:
+    return ScriptedSampler({one.question: one for one in made}, **settings)  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def uninterrupted() -> tuple[list[DemoProblem], list[Problem], Run, list[LabeledSolution]]:
+    made, problems = demo(12)
+    run = Run()
+    labels = run(problems, scripted(made), allocation=ALLOCATION)
+    return made, problems, run, labels
+
+
+def test_every_proper_prefix_has_ten_to_twenty_rollouts_and_no_duplicate(uninterrupted) -> None:
+    _, problems, run, labels = uninterrupted
+    assert len(labels) == 4 * len(problems)
+    assert sorted(run.done) == sorted(problem.problem_id for problem in problems)
+    for solution in labels:
+        for label in solution.labels[:-1]:
+            assert label.num_rollouts in {10, 15, 20}
+            low, high = label.interval
+            assert label.num_rollouts == 20 or high - low <= ALLOCATION.max_interval_width
+        assert solution.labels[-1].num_rollouts == 1
+    assert len(set(run.keys())) == len(run.keys())
+    for problem in problems:
+        own = [rollout for rollout in run.rollouts if rollout.problem_id == problem.problem_id]
+        assert not is_missing(problem, own, steps=STEPS, allocation=ALLOCATION)
+        assert is_missing(problem, own[:-1], steps=STEPS, allocation=ALLOCATION)
+
+
+def test_a_shared_prefix_is_paid_once(uninterrupted) -> None:
+    made, problems, run, labels = uninterrupted
+    num_prefixes, num_nodes, expected = 0, 0, 0
+    for problem in problems:
+        own = [rollout for rollout in run.rollouts if rollout.problem_id == problem.problem_id]
+        tree = build_tree(problem, own, method=StepMethod.NEWLINE)
+        num_nodes += len(tree.nodes)
+        expected += 4 + sum(node.label.num_rollouts for node in tree.nodes.values())
+    for solution in labels:
+        num_prefixes += len(solution.steps) - 1
+    assert num_nodes < 0.7 * num_prefixes
+    sampler = scripted(made)
+    Run()(problems, sampler, allocation=ALLOCATION)
+    assert sampler.num_samples == expected == len(run.rollouts)
+
+
+def test_mc_values_are_near_the_true_values() -> None:
+    made, problems = demo(6)
+    allocation = AllocationConfig(policy=AllocationPolicy.FIXED, num_rollouts=300)
+    labels = Run()(problems, scripted(made, step_accuracy=0.8), allocation=allocation)
+    num_checked = 0
+    by_id = {one.problem_id: one for one in made}
+    for solution in labels:
+        problem = by_id[solution.problem.problem_id]
+        num_lines = len(reference_lines(problem))
+        truths = step_truths(problem, solution.steps)
+        for position, label in enumerate(solution.labels[:-1], start=1):
+            true_value = 0.8 ** (num_lines - position) if truths[position - 1] else 0.0
+            error = 4 * (true_value * (1 - true_value) / 300) ** 0.5
+            assert abs(label.mc_value - true_value) <= error
+            num_checked += 0 < true_value < 1
+    assert num_checked > 30
+
+
+def test_the_same_run_twice_gives_the_same_labels_whatever_the_timing(uninterrupted) -> None:
+    made, problems, run, labels = uninterrupted
+
+    class Shuffling:
+        def __init__(self) -> None:
+            self.inner, self.rng = scripted(made), random.Random(3)
+
+        async def sample(self, request: SamplingRequest) -> list[Completion]:
+            await asyncio.sleep(self.rng.random() / 500)
+            return await self.inner.sample(request)
+
+    other = Run()
+    assert other(problems, Shuffling(), allocation=ALLOCATION) == labels
+    assert sorted(other.rollouts, key=str) == sorted(run.rollouts, key=str)
+
+
+@pytest.mark.parametrize("fail_after", [0, 1, 7, 40, 150])
+def test_a_run_that_failed_midway_continues_to_the_same_labels(
+    uninterrupted, fail_after: int
+) -> None:
+    made, problems, whole, labels = uninterrupted
+    run = Run()
+    with pytest.raises(EngineError, match=f"fails after {fail_after} requests"):
+        run(problems, scripted(made, fail_after=fail_after), allocation=ALLOCATION)
+    num_kept = len(run.rollouts)
+    sampler = scripted(made)
+    assert run(problems, sampler, allocation=ALLOCATION) == labels
+    assert sampler.num_samples == len(run.rollouts) - num_kept
+    assert sorted(run.rollouts, key=str) == sorted(whole.rollouts, key=str)
+
+
+def test_a_finished_run_draws_nothing(uninterrupted) -> None:
+    made, problems, whole, labels = uninterrupted
+    sampler = scripted(made)
+    assert Run(list(whole.rollouts))(problems, sampler, allocation=ALLOCATION) == labels
+    assert sampler.num_requests == 0
+
+
+def test_raising_k_only_tops_up(uninterrupted) -> None:
+    made, problems, whole, _ = uninterrupted
+    run, sampler = Run(list(whole.rollouts)), scripted(made)
+    fixed = AllocationConfig(policy=AllocationPolicy.FIXED, num_rollouts=25)
+    for solution in run(problems, sampler, allocation=fixed):
+        assert {label.num_rollouts for label in solution.labels[:-1]} <= {25}
+    assert sampler.num_samples == len(run.rollouts) - len(whole.rollouts)
+    fresh = Run()
+    assert fresh(problems, scripted(made), allocation=fixed) == run.labels(problems, fixed)
+
+
+def test_lost_rows_are_drawn_again(uninterrupted) -> None:
+    made, problems, whole, _ = uninterrupted
+    root_ids = {Prefix(problem.problem_id).prefix_id for problem in problems}
+    kept = [
+        one for one in whole.rollouts if one.prefix_id not in root_ids or one.rollout_index != 1
+    ]
+    run = Run(kept)
+    labels = run(problems, scripted(made), allocation=ALLOCATION)
+    assert labels == run.labels(problems, ALLOCATION)
+    assert [one.solution_id for one in labels] == [
+        f"{problem.problem_id}/digest/{index}" for problem in problems for index in range(4)
+    ]
+    assert sorted(run.rollouts, key=str) == sorted(whole.rollouts, key=str)
+
+
+def test_texts_without_utf_8_form_are_stored_as_they_are_named() -> None:
+    class Odd:
+        async def sample(self, request: SamplingRequest) -> list[Completion]:
+            return [Completion(" a\ud800\nb\n#### 1", FinishReason.STOP, 3)] * request.num_samples
+
+    _, problems = demo(1)
+    run = Run()
+    run(problems, Odd(), allocation=ALLOCATION)
+    assert all("\ud800" not in rollout.text for rollout in run.rollouts)
+    own = [replace(one, text=one.text.encode().decode()) for one in run.rollouts]
+    assert not is_missing(problems[0], own, steps=STEPS, allocation=ALLOCATION)
+
+
+def test_cut_off_rollouts_are_told_to_the_grader() -> None:
+    asked: list[bool] = []
+
+    class Cut:
+        async def sample(self, request: SamplingRequest) -> list[Completion]:
+            return [Completion(" a", FinishReason.LENGTH, 1)] * request.num_samples
+
+    async def noting(gold: str, text: str, is_cut_off: bool) -> Grade:
+        asked.append(is_cut_off)
+        return Grade(Verdict.INCORRECT, "no-answer", "")
+
+    _, problems = demo(1)
+    written: list[Rollout] = []
+    tools = LabelingTools(
+        Cut(), TextPromptEncoder(PromptConfig()), noting, written.extend, lambda: "", lambda _: None
+    )
+    asyncio.run(
+        roll_out(
+            problems,
+            {},
+            tools=tools,
+            identity=Identity("c", "d", "g"),
+            sampling=SamplingConfig(),
+            steps=STEPS,
+            allocation=ALLOCATION,
+        )
+    )
+    assert asked == [True] * 4
+    (first, *_) = label_problem(problems[0], written, steps=STEPS, allocation=ALLOCATION)
+    assert (first.labels[0].num_truncated, first.labels[0].num_incorrect) == (1, 1)

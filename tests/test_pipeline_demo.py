@@ -1,0 +1,85 @@
+"""The demo domain: reproducible problems, right answers, exact truth."""
+
+import random
+from dataclasses import replace
+from itertools import takewhile
+
+import pytest
+
+from labeling.steps import StepMethod, split_steps
+from pipeline.demo.problems import MAX_STEPS, MAX_VALUE, MIN_STEPS, demo_problem, demo_seed
+from pipeline.demo.student import Line, reference_lines, solution_text, student_lines
+from pipeline.demo.truth import demo_problem_of, step_truths
+
+
+def test_problems_are_pure_functions_of_split_and_index() -> None:
+    problem = demo_problem("train", 0)
+    assert problem == demo_problem("train", 0) == demo_problem_of("demo-train-000000")
+    assert problem.question.startswith("Max starts with 58 coins. Max finds 38 coins.")
+    assert problem.gold_answer == "94"
+
+
+def test_splits_are_disjoint() -> None:
+    train = {demo_problem("train", index).question for index in range(400)}
+    test = {demo_problem("test", index).question for index in range(400)}
+    assert len(train) == len(test) == 400
+    assert not train & test
+    assert demo_seed("train", 1) != demo_seed("test", 1)
+
+
+def test_reference_solutions_reach_the_gold_answer_and_are_true() -> None:
+    for index in range(300):
+        problem = demo_problem("test", index)
+        lines = reference_lines(problem)
+        assert MIN_STEPS <= len(lines) <= MAX_STEPS
+        assert str(lines[-1].value) == problem.gold_answer
+        for line in lines:
+            assert eval(line.expression.replace("/", "//")) == line.value
+            assert 0 <= line.value <= MAX_VALUE
+        steps = split_steps(solution_text(lines, problem.thing), StepMethod.NEWLINE)
+        assert len(steps) == len(lines)
+        assert all(step_truths(problem, steps))
+
+
+def test_nothing_is_true_after_a_slip() -> None:
+    num_wrong = 0
+    for index in range(300):
+        problem = demo_problem("train", index)
+        lines, reference = student_lines(problem, random.Random(index)), reference_lines(problem)
+        steps = split_steps(solution_text(lines, problem.thing), StepMethod.NEWLINE)
+        truths = step_truths(problem, steps)
+        pairs = zip((replace(line, retracted=None) for line in lines), reference, strict=False)
+        num_true = len(list(takewhile(lambda pair: pair[0] == pair[1], pairs)))
+        assert truths == tuple(position < num_true for position in range(len(steps)))
+        num_wrong += num_true < len(steps)
+    assert 30 < num_wrong < 270
+
+
+def test_operands_in_another_order_are_true_and_rubbish_is_not() -> None:
+    problem = demo_problem("train", 0)  # 58+38=96, 96+31=127, ...
+    steps = [" Max has 38+58=96 coins.", "\nMax has 96+31=127 coins."]
+    assert step_truths(problem, steps) == (True, True)
+    assert step_truths(problem, [" Max has 95+1=96 coins.", steps[1]]) == (False, False)
+    assert step_truths(problem, [" Leo has 58+38=96 coins."]) == (False,)
+    assert step_truths(problem, ["42"] * 30) == (False,) * 30
+    assert step_truths(problem, []) == ()
+
+
+def test_of_a_line_that_corrects_itself_the_last_word_counts() -> None:
+    problem = demo_problem("train", 0)
+    corrected = " Max has 58+38=86 coins, no, 58+38=96 coins."
+    spoilt = " Max has 58+38=96 coins, no, 58+38=86 coins."
+    assert step_truths(problem, [corrected]) == (True,)
+    assert step_truths(problem, [spoilt]) == (False,)
+    line = replace(reference_lines(problem)[0], retracted="58+38=86")
+    assert solution_text((line,), "coins").partition("\n")[0] == corrected
+
+
+def test_unknown_id() -> None:
+    with pytest.raises(ValueError, match="'q-1' is not the id of a demo problem"):
+        demo_problem_of("q-1")
+
+
+def test_solution_text() -> None:
+    lines = (Line("Mia", "1+2", 3), Line("Mia", "3*2", 6))
+    assert solution_text(lines, "eggs") == " Mia has 1+2=3 eggs.\nMia has 3*2=6 eggs.\n#### 6"

@@ -1,0 +1,279 @@
+"""The dataset folder: journal, lock, compaction, snapshot, and damaged or foreign files."""
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from grading.verdict import Verdict
+from pipeline.errors import ConfigError, DataError, DatasetLockedError
+from pipeline.records import FinishReason, Problem, Rollout
+from storage.dataset import (
+    Journal,
+    compact,
+    dataset_lock,
+    dataset_path,
+    read_labels,
+    read_manifest,
+    read_problems,
+    read_rollouts,
+    write_labels,
+    write_manifest,
+    write_problems,
+)
+from storage.files import file_hash, write_json, write_whole
+from storage.schema import LABELS, ROLLOUTS, SCHEMA_VERSION, VERSION_KEY
+
+PROBLEM = Problem("p", "Q?", "1", "test", "train")
+
+
+def rollout(index: int, text: str = " a\n#### 1") -> Rollout:
+    return Rollout(
+        "p", "prefix", index, text, "1", Verdict.CORRECT, "text", FinishReason.STOP, 5, "c", "d",
+        "g", 2**62 + index, "2026-01-01T00:00:00.000+00:00",
+    )  # fmt: skip
+
+
+def append(path: Path, *rollouts: Rollout) -> None:
+    with Journal(path) as journal:
+        journal.append(rollouts)
+
+
+def test_the_journal_gives_back_what_was_appended(tmp_path: Path) -> None:
+    rows = [
+        rollout(0),
+        rollout(1, 'é数\u0000\r\n"🙂'),
+        replace(rollout(2), verdict=Verdict.UNDECIDED),
+    ]
+    append(tmp_path, *rows[:2])
+    append(tmp_path, rows[2])
+    assert read_rollouts(tmp_path) == rows
+    assert len(list((tmp_path / "rollouts").iterdir())) == 2
+    assert read_rollouts(tmp_path, sampling_digests={"other"}) == []
+
+
+def test_lone_surrogates_are_replaced(tmp_path: Path) -> None:
+    append(tmp_path, rollout(0, "a\ud800b"))
+    assert [one.text for one in read_rollouts(tmp_path)] == ["a?b"]
+
+
+def test_rows_are_flushed_after_the_given_time(tmp_path: Path) -> None:
+    with Journal(tmp_path, flush_seconds=0.0) as journal:
+        journal.append([rollout(0)])
+        assert read_rollouts(tmp_path) == [rollout(0)]
+    with Journal(tmp_path, flush_seconds=1e9) as journal:
+        journal.append([rollout(1)])
+        assert len(read_rollouts(tmp_path)) == 1
+        journal.flush()
+        assert len(read_rollouts(tmp_path)) == 2
+
+
+def test_compaction_merges_parts_and_drops_duplicates(tmp_path: Path) -> None:
+    for index in (0, 1, 1, 2):
+        append(tmp_path, rollout(index))
+    compact(tmp_path)
+    (part,) = (tmp_path / "rollouts").iterdir()
+    assert part.name == "part-000004.parquet"
+    assert pq.ParquetFile(part).metadata.num_rows == 3
+    assert read_rollouts(tmp_path) == [rollout(0), rollout(1), rollout(2)]
+    before = file_hash(part)
+    compact(tmp_path)
+    assert file_hash(part) == before
+    append(tmp_path, rollout(3))
+    assert (tmp_path / "rollouts" / "part-000005.parquet").exists()
+
+
+def test_a_crash_during_compaction_loses_and_doubles_nothing(tmp_path: Path) -> None:
+    for index in (0, 1, 2):
+        append(tmp_path, rollout(index))
+    saved = {part.name: part.read_bytes() for part in (tmp_path / "rollouts").iterdir()}
+    compact(tmp_path)
+    (tmp_path / "rollouts" / "part-000002.parquet").write_bytes(saved["part-000002.parquet"])
+    assert sorted(one.rollout_index for one in read_rollouts(tmp_path)) == [0, 1, 2]
+    compact(tmp_path)
+    assert len(list((tmp_path / "rollouts").iterdir())) == 1
+
+
+def test_temporary_files_are_not_read_and_are_removed_under_the_lock(tmp_path: Path) -> None:
+    append(tmp_path, rollout(0))
+    left = tmp_path / "rollouts" / ".part-000001.parquet.4711.tmp"
+    left.write_bytes(b"half")
+    assert read_rollouts(tmp_path) == [rollout(0)]
+    append(tmp_path, rollout(1))
+    with dataset_lock(tmp_path):
+        assert not left.exists()
+    assert len(read_rollouts(tmp_path)) == 2
+
+
+def test_a_failed_write_keeps_the_old_file_and_leaves_no_temporary(tmp_path: Path) -> None:
+    file = tmp_path / "x.json"
+    write_json(file, {"a": 1})
+
+    def broken(temporary: Path) -> None:
+        temporary.write_text("half")
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_whole(file, broken)
+    assert json.loads(file.read_text()) == {"a": 1}
+    assert [one.name for one in tmp_path.iterdir()] == ["x.json"]
+
+
+def test_unwritable_places_are_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DataError, match=r"file/sub/x\.json cannot be written \(Not a directory"):
+        write_json(tmp_path / "file" / "sub" / "x.json", {})
+    with (
+        pytest.raises(DataError, match="file cannot be used as a dataset folder: File exists"),
+        dataset_lock(tmp_path / "file"),
+    ):
+        pass
+
+
+AS_NOBODY = """
+import os, sys
+from pathlib import Path
+from pipeline.errors import DataError
+from storage.dataset import dataset_lock, Journal
+from storage.files import write_json
+if os.getuid() == 0:
+    os.setuid(65534)
+folder = Path(sys.argv[1])
+for attempt in (lambda: dataset_lock(folder).__enter__(), lambda: write_json(folder / "x", {})):
+    try:
+        attempt()
+    except DataError as error:
+        print(error)
+"""
+
+
+def test_a_read_only_folder_gives_a_clear_error(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    for part in (folder, *folder.parents):
+        if part.is_relative_to("/tmp") and part != Path("/tmp"):
+            part.chmod(0o755)
+    folder.chmod(0o555)
+    done = subprocess.run(
+        [sys.executable, "-c", AS_NOBODY, str(folder)], capture_output=True, text=True, check=True
+    )
+    first, second = done.stdout.splitlines()
+    assert first == (
+        f"{folder} cannot be used as a dataset folder: Permission denied; give --out a folder "
+        "that you may write to"
+    )
+    assert second.startswith(f"{folder}/x cannot be written (Permission denied)")
+
+
+HOLD = """
+import sys
+from pathlib import Path
+from storage.dataset import dataset_lock
+with dataset_lock(Path(sys.argv[1])):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_two_processes_never_hold_one_dataset(tmp_path: Path) -> None:
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(tmp_path)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert holder.stdin is not None
+    assert holder.stdout is not None
+    try:
+        assert holder.stdout.readline() == "held\n"
+        with (
+            pytest.raises(DatasetLockedError, match=f"is in use by process {holder.pid} on "),
+            dataset_lock(tmp_path),
+        ):
+            pass
+    finally:
+        holder.kill()  # the lock goes with the process, however it ends
+        holder.wait()
+        holder.stdin.close()
+        holder.stdout.close()
+    with dataset_lock(tmp_path):
+        pass
+
+
+def test_problems_are_added_once_and_never_change(tmp_path: Path) -> None:
+    other = Problem("q", "R?", "2", "test", "test")
+    write_problems(tmp_path, [PROBLEM])
+    write_problems(tmp_path, [other, PROBLEM])
+    assert read_problems(tmp_path) == [PROBLEM, other]
+    with pytest.raises(DataError, match=r"problem 'p' is stored in .* with another question"):
+        write_problems(tmp_path, [replace(PROBLEM, gold_answer="7")])
+
+
+@pytest.mark.parametrize("damage", ["truncated", "foreign", "columns", "version", "no version"])
+def test_a_bad_file_is_named(tmp_path: Path, damage: str) -> None:
+    append(tmp_path, rollout(0))
+    (part,) = (tmp_path / "rollouts").iterdir()
+    table = pq.read_table(part)
+    match damage:
+        case "truncated":
+            part.write_bytes(part.read_bytes()[:-100])
+        case "foreign":
+            part.write_text("PAR1 not at all")
+        case "columns":
+            pq.write_table(table.drop_columns(["seed"]), part)
+        case "version":
+            pq.write_table(table.replace_schema_metadata({VERSION_KEY: b"99"}), part)
+        case _:
+            pq.write_table(table.replace_schema_metadata({}), part)
+    message = {
+        "truncated": "it is damaged or foreign",
+        "foreign": "it is damaged or foreign",
+        "columns": "has other columns than stepmark's",
+        "version": f"has schema version 99, this stepmark reads version {SCHEMA_VERSION}",
+        "no version": "has schema version none",
+    }
+    with pytest.raises(DataError, match=f"part-000000.parquet .*{message[damage]}"):
+        read_rollouts(tmp_path)
+
+
+def test_the_label_snapshot_is_replaced_whole(tmp_path: Path) -> None:
+    empty = LABELS.empty_table()
+    write_labels(tmp_path, {"train": empty, "dev": empty})
+    write_labels(tmp_path, {"train": empty})
+    left = [one.name for one in (tmp_path / "labels").iterdir()]
+    assert left == ["train-00000-of-00001.parquet"]
+    assert read_labels(tmp_path) == []
+    with pytest.raises(DataError, match=r"has no labels; run `stepmark generate --config FILE"):
+        read_labels(tmp_path / "other")
+
+
+def test_the_manifest_lists_every_file_with_its_hash(tmp_path: Path) -> None:
+    append(tmp_path, rollout(0))
+    write_problems(tmp_path, [PROBLEM])
+    write_manifest(tmp_path, {"counts": {"problems": 1}})
+    manifest = read_manifest(tmp_path)
+    assert manifest["schema_version"] == SCHEMA_VERSION
+    assert manifest["files"] == {
+        name: {
+            "sha256": file_hash(tmp_path / name),
+            "bytes": (tmp_path / name).stat().st_size,
+        }
+        for name in ("problems/part-000000.parquet", "rollouts/part-000000.parquet")
+    }
+    assert read_manifest(tmp_path / "none") == {}
+    (tmp_path / "manifest.json").write_text("[1")
+    with pytest.raises(DataError, match=r"manifest\.json cannot be read"):
+        read_manifest(tmp_path)
+
+
+@pytest.mark.parametrize("address", ["s3://bucket/x", "hf://datasets/a/b", Path("s3://bucket/x")])
+def test_remote_addresses_are_refused(address: str | Path) -> None:
+    with pytest.raises(ConfigError, match="is not a local folder"):
+        dataset_path(address)
+
+
+def test_schemas_have_no_hidden_types() -> None:
+    assert ROLLOUTS.field("seed").type == pa.int64()

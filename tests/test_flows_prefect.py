@@ -143,7 +143,7 @@ def test_vllm_by_the_command_and_the_deployment(prefect: Prefect, tmp_path: Path
     direct = _generate(config, overrides, tmp_path / "direct")
     out = tmp_path / "dataset"
     run_id = prefect.submit(
-        "generate-labels", config=str(config), out=str(out), overrides=overrides, timeout=420
+        "generate-labels", config=str(config), out=str(out), overrides=overrides
     )
     prefect.completed(run_id)
     manifest = read_manifest(out)

@@ -26,7 +26,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from pipeline.demo import MODEL_PATH
 from pipeline.demo.problems import DemoProblem, demo_problem
-from pipeline.demo.student import solution_text, student_lines
+from pipeline.demo.student import draw_style, solution_text, student_lines
 
 EOS = "<|end|>"
 IGNORED = -100
@@ -196,7 +196,9 @@ def _stream(split: str, start: int, count: int) -> Iterator[tuple[str, str]]:
             yield DRILL, _drill(rng)
             continue
         problem = demo_problem(split, index)
-        yield _prompt(problem), solution_text(student_lines(problem, rng), problem.thing)
+        style = draw_style(rng)
+        lines = student_lines(problem, style, rng)
+        yield _prompt(problem), solution_text(lines, problem.thing, style)
 
 
 def _drill(rng: random.Random) -> str:

@@ -10,14 +10,15 @@ learn from texts of people who err. The student slips only where people are know
   Mayer 1987, the consistency effect).
 - `FRACTION`: of "one part in 3" the number 3 is taken away.
 
-Sometimes the student notices within the line and corrects it ("31 eggs, no, 56-27=29
-eggs."); a line once ended stands, and its result is carried on, so that an early slip
-ruins the answer. Problems and gold answers hold no slip.
+There are two kinds of writers, as in any corpus. A *careful* one writes whole sentences
+("Ana has 56-27=29 eggs.") and seldom slips; a *hasty* one writes the bare arithmetic
+("56-27=29.") and slips at most occasions. A slip's result is carried on, so that an early
+slip ruins the answer. Problems and gold answers hold no slip.
 """
 
 import random
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 
 from pipeline.demo.problems import MAX_VALUE, DemoProblem, Event, EventKind
@@ -32,29 +33,40 @@ class Slip(StrEnum):
     FRACTION = "fraction"
 
 
-SLIP_RATES = {Slip.CARRY: 0.20, Slip.BORROW: 0.42, Slip.COMPARISON: 0.90, Slip.FRACTION: 0.67}
-"""The probability of each slip where there is an occasion for it."""
+class Style(StrEnum):
+    """How a student writes."""
 
-CORRECTION_RATE = 0.4
-"""The probability that a wrong line is corrected before it ends."""
+    CAREFUL = "careful"
+    HASTY = "hasty"
+
+
+HASTY_SHARE = 0.65
+"""The share of solutions by hasty writers."""
+
+SLIP_RATES = {
+    Style.CAREFUL: {
+        Slip.CARRY: 0.02,
+        Slip.BORROW: 0.03,
+        Slip.COMPARISON: 0.05,
+        Slip.FRACTION: 0.03,
+    },
+    Style.HASTY: {
+        Slip.CARRY: 0.20,
+        Slip.BORROW: 0.60,
+        Slip.COMPARISON: 0.95,
+        Slip.FRACTION: 0.90,
+    },
+}
+"""The probability of each slip where there is an occasion for it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of arithmetic: `expression` such as `12+35`, and the value written.
-
-    `retracted` is what stood there before a correction, such as `12+35=37`.
-    """
+    """One line of arithmetic: `expression` such as `12+35`, and the value written."""
 
     owner: str
     expression: str
     value: int
-    retracted: str | None = None
-
-    @property
-    def equation(self) -> str:
-        """The line's arithmetic, such as `12+35=47`."""
-        return f"{self.expression}={self.value}"
 
 
 SlipDraw = Callable[[Slip], bool]
@@ -62,49 +74,41 @@ SlipDraw = Callable[[Slip], bool]
 
 def reference_lines(problem: DemoProblem) -> tuple[Line, ...]:
     """The right solution's lines, in order."""
-    lines: list[Line] = []
-    for event in problem.events:
-        value = lines[-1].value if lines else problem.start
-        lines += _event_lines(event, value, _never)
-    return tuple(lines)
+    return _write_lines(problem, lambda _: False)
 
 
-def student_lines(problem: DemoProblem, rng: random.Random) -> tuple[Line, ...]:
-    """The lines of a weak student, who slips at `SLIP_RATES`.
+def student_lines(problem: DemoProblem, style: Style, rng: random.Random) -> tuple[Line, ...]:
+    """The lines of a student, who slips at the `SLIP_RATES` of the style.
 
     A draw in which a value leaves 0..MAX_VALUE is drawn again.
     """
+    rates = SLIP_RATES[style]
     while True:
-        lines: list[Line] = []
-        for event in problem.events:
-            lines += _student_event(event, lines[-1].value if lines else problem.start, rng)
-        if all(0 <= line.value <= MAX_VALUE and "=-" not in str(line.retracted) for line in lines):
-            return tuple(lines)
+        lines = _write_lines(problem, lambda slip: rng.random() < rates[slip])
+        if all(0 <= line.value <= MAX_VALUE for line in lines):
+            return lines
 
 
-def solution_text(lines: tuple[Line, ...], thing: str) -> str:
+def draw_style(rng: random.Random) -> Style:
+    """Hasty with probability `HASTY_SHARE`."""
+    return Style.HASTY if rng.random() < HASTY_SHARE else Style.CAREFUL
+
+
+def solution_text(lines: tuple[Line, ...], thing: str, style: Style = Style.CAREFUL) -> str:
     """A solution's text: a line of arithmetic a step, then `#### N`."""
-    body = "\n".join(f"{line.owner} has {_written(line, thing)}." for line in lines)
-    return f" {body}\n#### {lines[-1].value}"
+    match style:
+        case Style.CAREFUL:
+            steps = [f"{line.owner} has {line.expression}={line.value} {thing}." for line in lines]
+        case Style.HASTY:
+            steps = [f"{line.expression}={line.value}." for line in lines]
+    return f" {chr(10).join(steps)}\n#### {lines[-1].value}"
 
 
-def _written(line: Line, thing: str) -> str:
-    before = f"{line.retracted} {thing}, no, " if line.retracted else ""
-    return f"{before}{line.equation} {thing}"
-
-
-def _never(_: Slip) -> bool:
-    return False
-
-
-def _student_event(event: Event, value: int, rng: random.Random) -> list[Line]:
-    right = list(_event_lines(event, value, _never))
-    written = list(_event_lines(event, value, lambda slip: rng.random() < SLIP_RATES[slip]))
-    wrong_at = next((i for i, line in enumerate(written) if line != right[i]), None)
-    if wrong_at is None or rng.random() >= CORRECTION_RATE:
-        return written
-    right[wrong_at] = replace(right[wrong_at], retracted=written[wrong_at].equation)
-    return right
+def _write_lines(problem: DemoProblem, slips: SlipDraw) -> tuple[Line, ...]:
+    lines: list[Line] = []
+    for event in problem.events:
+        lines += _event_lines(event, lines[-1].value if lines else problem.start, slips)
+    return tuple(lines)
 
 
 def _event_lines(event: Event, value: int, slips: SlipDraw) -> Iterator[Line]:

@@ -183,13 +183,14 @@ def show(
     from flows.display import figures_table, label_figures, solution_panel
     from storage.dataset import dataset_path, read_labels
 
-    console = Console()
-    solutions = read_labels(dataset_path(dataset))
+    console, folder = Console(), dataset_path(dataset)
+    solutions = read_labels(folder)
+    threshold = _own_config(folder, ()).labels.hard_threshold
     chosen = [s for s in solutions if problem is None or s.problem.problem_id == problem]
     if not chosen:
         raise ConfigError(f"{dataset} has no labelled solution of the problem {problem!r}")
     for solution in chosen[:limit]:
-        console.print(solution_panel(solution))
+        console.print(solution_panel(solution, hard_threshold=threshold))
     console.print(figures_table("Labels", label_figures(chosen)))
 
 

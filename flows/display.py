@@ -28,13 +28,13 @@ _VERDICT_COLOURS = {
 }
 
 
-def solution_panel(solution: LabeledSolution) -> RenderableType:
+def solution_panel(solution: LabeledSolution, *, hard_threshold: float = 0.0) -> RenderableType:
     """A labelled solution: each step coloured from red (0) to green (1), with counts."""
     grid = Table.grid(padding=(0, 1))
     grid.add_column(justify="right", no_wrap=True)
     grid.add_column(justify="right", no_wrap=True)
     grid.add_column(overflow="fold")
-    first_error = solution.first_error()
+    first_error = solution.first_error(hard_threshold)
     for step_index, (step, label) in enumerate(zip(solution.steps, solution.labels, strict=True)):
         style = Style(color=_colour(label.mc_value))
         counts = f"{label.num_correct}/{label.num_graded}"

@@ -19,6 +19,7 @@ from flows.stages import (
 from grading.verdict import Verdict
 from labeling.steps import split_steps
 from pipeline.demo.truth import demo_problem_of, step_truths
+from pipeline.errors import ConfigError
 from pipeline.records import LabeledSolution, Prefix, Problem, Rollout
 from search.best_of_n import Candidate, ProblemCandidates, score_candidates
 from search.evaluate import SearchReport, accuracy_against_n
@@ -45,7 +46,12 @@ def evaluate(
 def sample_candidates(
     config: RunConfig, out: Path, *, on_progress: OnProgress
 ) -> list[ProblemCandidates]:
-    """Sample and grade as many solutions a problem as the largest N needs."""
+    """Sample and grade as many solutions a problem as the largest N needs.
+
+    Raises ConfigError where `out` is a labelled dataset.
+    """
+    if (out / "labels").exists():
+        raise ConfigError(f"{out} is a labelled dataset; give the candidates a folder of their own")
     num = max(config.evaluate.ns)
     allocation = config.allocation.model_copy(update={"solutions_per_problem": num})
     config = config.model_copy(

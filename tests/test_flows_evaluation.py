@@ -1,5 +1,6 @@
 """Candidates of unseen problems, and hard labels against exact truth."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from flows.run_config import RunConfig, check_config
 from flows.stages import generate, label_stored, stored_rollouts
 from pipeline.demo.problems import demo_problem
 from pipeline.demo.truth import demo_problem_of, step_truths
+from pipeline.errors import ConfigError
 from search.evaluate import Method
 from search.scoring import Aggregation, ScriptedScorer
 
@@ -41,6 +43,9 @@ def test_a_scorer_that_knows_the_truth_picks_the_right_solution(tmp_path: Path) 
 def test_candidates_are_found_again_and_are_root_rollouts_only(tmp_path: Path) -> None:
     run = config(split="test", limit=12)
     generate(run, tmp_path, on_progress=lambda _: None)  # a dataset with prefixes' rollouts
+    with pytest.raises(ConfigError, match="is a labelled dataset"):
+        sample_candidates(run, tmp_path, on_progress=lambda _: None)
+    shutil.rmtree(tmp_path / "labels")
     problems = sample_candidates(run, tmp_path, on_progress=lambda _: None)
     assert [len(problem.candidates) for problem in problems] == [4] * 12
     stored = stored_rollouts(run, tmp_path)

@@ -1,14 +1,13 @@
 """The demo domain: reproducible problems, right answers, exact truth."""
 
 import random
-from dataclasses import replace
 from itertools import takewhile
 
 import pytest
 
 from labeling.steps import StepMethod, split_steps
 from pipeline.demo.problems import MAX_STEPS, MAX_VALUE, MIN_STEPS, demo_problem, demo_seed
-from pipeline.demo.student import Line, reference_lines, solution_text, student_lines
+from pipeline.demo.student import Line, Style, reference_lines, solution_text, student_lines
 from pipeline.demo.truth import demo_problem_of, step_truths
 
 
@@ -41,18 +40,19 @@ def test_reference_solutions_reach_the_gold_answer_and_are_true() -> None:
         assert all(step_truths(problem, steps))
 
 
-def test_nothing_is_true_after_a_slip() -> None:
-    num_wrong = 0
+@pytest.mark.parametrize(("style", "share_right"), [(Style.CAREFUL, 0.85), (Style.HASTY, 0.3)])
+def test_nothing_is_true_after_a_slip(style: Style, share_right: float) -> None:
+    num_right = 0
     for index in range(300):
-        problem = demo_problem("train", index)
-        lines, reference = student_lines(problem, random.Random(index)), reference_lines(problem)
-        steps = split_steps(solution_text(lines, problem.thing), StepMethod.NEWLINE)
+        problem, rng = demo_problem("train", index), random.Random(index)
+        lines, reference = student_lines(problem, style, rng), reference_lines(problem)
+        steps = split_steps(solution_text(lines, problem.thing, style), StepMethod.NEWLINE)
         truths = step_truths(problem, steps)
-        pairs = zip((replace(line, retracted=None) for line in lines), reference, strict=False)
+        pairs = zip(lines, reference, strict=False)
         num_true = len(list(takewhile(lambda pair: pair[0] == pair[1], pairs)))
         assert truths == tuple(position < num_true for position in range(len(steps)))
-        num_wrong += num_true < len(steps)
-    assert 30 < num_wrong < 270
+        num_right += num_true == len(steps)
+    assert num_right / 300 == pytest.approx(share_right, abs=0.1)
 
 
 def test_operands_in_another_order_are_true_and_rubbish_is_not() -> None:
@@ -65,16 +65,6 @@ def test_operands_in_another_order_are_true_and_rubbish_is_not() -> None:
     assert step_truths(problem, []) == ()
 
 
-def test_of_a_line_that_corrects_itself_the_last_word_counts() -> None:
-    problem = demo_problem("train", 0)
-    corrected = " Max has 58+38=86 coins, no, 58+38=96 coins."
-    spoilt = " Max has 58+38=96 coins, no, 58+38=86 coins."
-    assert step_truths(problem, [corrected]) == (True,)
-    assert step_truths(problem, [spoilt]) == (False,)
-    line = replace(reference_lines(problem)[0], retracted="58+38=86")
-    assert solution_text((line,), "coins").partition("\n")[0] == corrected
-
-
 def test_unknown_id() -> None:
     with pytest.raises(ValueError, match="'q-1' is not the id of a demo problem"):
         demo_problem_of("q-1")
@@ -83,3 +73,4 @@ def test_unknown_id() -> None:
 def test_solution_text() -> None:
     lines = (Line("Mia", "1+2", 3), Line("Mia", "3*2", 6))
     assert solution_text(lines, "eggs") == " Mia has 1+2=3 eggs.\nMia has 3*2=6 eggs.\n#### 6"
+    assert solution_text(lines, "eggs", Style.HASTY) == " 1+2=3.\n3*2=6.\n#### 6"

@@ -212,6 +212,9 @@ def test_max_tokens_is_clipped_to_the_context_and_said_once(
     )
 
 
-def test_a_prompt_that_does_not_fit_is_named(serve: Serve) -> None:
-    with pytest.raises(EngineError, match=r"a prompt of 20 tokens.*context of 20 .*'How many?"):
-        sample(serve("--max-model-len", "20"), request(num_prompt_tokens=20))
+def test_a_prompt_that_fills_the_context_is_cut_off_at_once(
+    serve: Serve, caplog: pytest.LogCaptureFixture
+) -> None:
+    completions = sample(serve("--max-model-len", "20"), request(num_prompt_tokens=20))
+    assert completions == [Completion("", FinishReason.LENGTH, 0)] * 3
+    assert "leaves room for 0" in caplog.text

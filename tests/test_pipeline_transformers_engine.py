@@ -147,11 +147,12 @@ def test_stop_token_counts_leave_padding_out(folder: Path) -> None:
     assert max(sample.num_tokens for sample in samples) > samples[0].num_tokens
 
 
-def test_prompts_that_do_not_fit_are_refused(folder: Path) -> None:
-    for num_ids in (0, 128, 500):
-        odd = replace(request(), prompt_ids=(5,) * num_ids)
-        with pytest.raises(EngineError, match=f"a prompt of {num_ids} tokens does not fit"):
-            draw(folder, odd)
+def test_prompts_that_fill_the_context_are_cut_off_at_once(folder: Path) -> None:
+    with pytest.raises(EngineError, match="without a token"):
+        draw(folder, replace(request(), prompt_ids=()))
+    for num_ids in (128, 500):
+        (samples,) = draw(folder, replace(request(num=3), prompt_ids=(5,) * num_ids))
+        assert samples == [Completion("", FinishReason.LENGTH, 0)] * 3
     (samples,) = draw(folder, replace(request(max_tokens=9), prompt_ids=(5,) * 127))
     assert samples[0].num_tokens == 1
     (samples,) = draw(folder, replace(request(max_tokens=9), prompt_ids=(5,)))

@@ -257,9 +257,9 @@ def _only_results(tokenizer: PreTrainedTokenizerFast, ids: list[int]) -> list[in
     """Labels of a drill: the digits after `=`; the random operands would be noise."""
     labels: list[int] = []
     is_result = False
-    for token_id, token in zip(ids, tokenizer.convert_ids_to_tokens(ids), strict=True):
+    for token_id, piece in zip(ids, tokenizer.convert_ids_to_tokens(ids), strict=True):
         labels.append(token_id if is_result else IGNORED)
-        is_result = token in "=" or (is_result and token.isdigit())
+        is_result = piece == "=" or (is_result and piece.isdigit())
     return labels
 
 

@@ -9,8 +9,8 @@ choices numbered 0 to n - 1, each with a reason to have stopped and its own toke
 A prompt with less than `max_tokens` room in the server's context is asked for as many tokens
 as fit. That changes no completion that ends by itself. One that does not ends with `length`
 and fewer tokens than `max_tokens`, so it is stored, counted as truncated, and can be told
-apart; the client warns once and counts such requests. A prompt that does not fit at all is an
-error. Starting, judging and replacing servers is not done here.
+apart; the client warns once and counts such requests. A prompt that fills the context is cut
+off at once. Starting, judging and replacing servers is not done here.
 """
 
 import logging
@@ -28,7 +28,7 @@ from tenacity import (
 
 from pipeline.errors import EngineError
 from pipeline.records import FinishReason
-from pipeline.samplers.sampler import Completion, SamplingRequest
+from pipeline.samplers.sampler import Completion, SamplingRequest, cut_off_at_once
 
 logger = logging.getLogger(__name__)
 
@@ -121,7 +121,10 @@ class CompletionsClient:
         Raises ServerFaultError after `num_attempts` failures or `request_seconds` without an
         answer, EngineError where the server refuses the request.
         """
-        payload = self._payload(request)
+        room = self._room(request)
+        if room < 1:
+            return cut_off_at_once(request)
+        payload = self._payload(request, max_tokens=room)
         first_wait = self._first_wait_seconds
         for_answer = AsyncRetrying(
             retry=retry_if_exception_type(_TransientError),
@@ -135,14 +138,14 @@ class CompletionsClient:
                 return _completions(answer, num_samples=request.num_samples)
         raise AssertionError("tenacity returns or raises")
 
-    def _payload(self, request: SamplingRequest) -> dict[str, object]:
+    def _payload(self, request: SamplingRequest, *, max_tokens: int) -> dict[str, object]:
         sampling = request.sampling
         return {
             "model": self._model_name,
             "prompt": list(request.prompt_ids),
             "n": request.num_samples,
             "seed": request.seed,
-            "max_tokens": self._room(request),
+            "max_tokens": max_tokens,
             "temperature": sampling.temperature,
             "top_p": sampling.top_p,
             "top_k": sampling.top_k,
@@ -163,12 +166,6 @@ class CompletionsClient:
         if self._max_model_len is None:
             return max_tokens
         room = self._max_model_len - len(request.prompt_ids)
-        if room < 1:
-            raise EngineError(
-                f"a prompt of {len(request.prompt_ids)} tokens leaves no room in the context of "
-                f"{self._max_model_len} tokens; raise engine.max_model_len or leave the problem "
-                f"out. It begins: {request.prompt[:80]!r}"
-            )
         if room < max_tokens:
             if self.num_clipped_requests == 0:
                 logger.warning(

@@ -48,6 +48,8 @@ class Sampler(Protocol):
     async def sample(self, request: SamplingRequest) -> list[Completion]:
         """Return exactly `request.num_samples` completions, in the order of their seeds.
 
+        A prompt that leaves no room for a token in the model's context is not an error:
+        it gets `cut_off_at_once`, so that one long problem cannot end a night's run.
         Raises EngineError where the engine is beyond recovery.
         """
         ...
@@ -55,6 +57,11 @@ class Sampler(Protocol):
 
 OpenSampler = Callable[[], AbstractAsyncContextManager[Sampler]]
 """Starts an engine on entering and ends it on leaving, whatever happened between."""
+
+
+def cut_off_at_once(request: SamplingRequest) -> list[Completion]:
+    """The completions of a prompt that fills the context: empty, cut off, no token."""
+    return [Completion("", FinishReason.LENGTH, 0)] * request.num_samples
 
 
 def stable_seed(*parts: str | int) -> int:

@@ -12,6 +12,7 @@ at such a tie a token can differ between batch shapes).
 """
 
 import asyncio
+import logging
 import threading
 from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -36,8 +37,10 @@ from pipeline.errors import ConfigError, EngineError
 from pipeline.records import FinishReason
 from pipeline.samplers.interrupts import interrupts_raised
 from pipeline.samplers.models import first_line, load_tokenizer, resolve_model
-from pipeline.samplers.sampler import Completion, Sampler, SamplingRequest
+from pipeline.samplers.sampler import Completion, Sampler, SamplingRequest, cut_off_at_once
 from pipeline.samplers.transformers_sampling import StopStrings, sampling_processors
+
+logger = logging.getLogger(__name__)
 
 
 @asynccontextmanager
@@ -86,13 +89,17 @@ class TransformersSampler:
     async def sample(self, request: SamplingRequest) -> list[Completion]:
         """`num_samples` completions, in the order of their seeds.
 
-        Raises EngineError where the prompt leaves no room for a token.
+        Raises EngineError for a prompt without a token.
         """
-        if not 0 < len(request.prompt_ids) < self._limit:
-            raise EngineError(
-                f"a prompt of {len(request.prompt_ids)} tokens does not fit the model's "
-                f"{self._limit}; raise engine.max_model_len or shorten the problem"
+        if not request.prompt_ids:
+            raise EngineError("a prompt without a token cannot be completed")
+        if len(request.prompt_ids) >= self._limit:
+            logger.warning(
+                "a prompt of %d tokens fills the context of %d: cut off at once",
+                len(request.prompt_ids),
+                self._limit,
             )
+            return cut_off_at_once(request)
         size = self._max_num_seqs
         parts = [
             replace(

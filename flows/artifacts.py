@@ -46,6 +46,8 @@ class ProgressArtifact:
         """Show the latest note, if there is a new one."""
         latest, self._latest = self._latest, None
         artifact_id = self._artifact_id
+        if latest is not None:
+            logger.info("%s", latest[1])
         if latest is not None and artifact_id is not None:
             _publish(lambda: update_progress_artifact(artifact_id, latest[0], latest[1]))
 

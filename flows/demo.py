@@ -4,6 +4,7 @@ Labelling and training run as the same Prefect flows that a deployment runs, on 
 temporary Prefect server whose files lie in the output folder.
 """
 
+import logging
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -40,6 +41,7 @@ def run_demo(
     from flows.generate_labels import generate_labels
     from flows.train_prm import train_prm_flow
 
+    logging.getLogger("flows").setLevel(logging.INFO)  # the flows' progress
     console.rule("1. Label: solutions, steps, rollouts, grades")
     generate_labels(config=str(config_path), overrides=tuple(overrides), out=str(dataset))
     solutions = read_labels(dataset)
@@ -68,11 +70,13 @@ def run_demo(
 
 def pick_shown(solutions: Sequence[LabeledSolution]) -> list[LabeledSolution]:
     """A few solutions that show something: errors at different steps, and a right one."""
-    by_error: dict[int, LabeledSolution] = {}
+    shown: dict[int, LabeledSolution] = {}
     for solution in solutions:
-        by_error.setdefault(solution.first_error(), solution)
-    errors = [by_error[index] for index in sorted(by_error, reverse=True) if index >= 0]
-    right = [by_error[-1]] if -1 in by_error else []
+        is_new = solution.problem not in [other.problem for other in shown.values()]
+        if is_new and 2 <= len(solution.steps) <= 6:
+            shown.setdefault(solution.first_error(), solution)
+    errors = [shown[index] for index in sorted(shown, reverse=True) if index >= 0]
+    right = [shown[-1]] if -1 in shown else []
     return (right + errors)[:NUM_SHOWN]
 
 

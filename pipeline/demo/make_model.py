@@ -56,7 +56,7 @@ def main() -> None:
     }
     model.save_pretrained(options.out)
     tokenizer.save_pretrained(options.out)
-    write_card(options.out, figures)
+    write_card(options.out, figures, history=options.history)
     print(json.dumps(figures, indent=2))
 
 
@@ -137,11 +137,12 @@ def evaluate(
     return sum(right) / len(right)
 
 
-def write_card(path: Path, figures: dict[str, float]) -> None:
-    """The model card, filled with this run's figures."""
+def write_card(path: Path, figures: dict[str, float], *, history: str) -> None:
+    """The model card, filled with this run's figures and the way the weights came about."""
     template = (Path(__file__).parent / "model_card.md").read_text(encoding="utf-8")
     rows = "\n".join(f"| {name.replace('_', ' ')} | {value} |" for name, value in figures.items())
-    (path / "README.md").write_text(template.replace("{{figures}}", rows), encoding="utf-8")
+    card = template.replace("{{figures}}", rows).replace("{{history}}", history)
+    (path / "README.md").write_text(card, encoding="utf-8")
 
 
 def _options() -> argparse.Namespace:
@@ -154,6 +155,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--first-problem", type=int, default=0, help="of the training split")
     parser.add_argument("--continue-from", type=Path, help="a folder of weights to start from")
+    parser.add_argument("--history", default="In one stage, from random weights.")
     parser.add_argument("--checkpoint", action="store_true", help="save every 1000 steps")
     return parser.parse_args()
 

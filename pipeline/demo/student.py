@@ -40,7 +40,7 @@ class Style(StrEnum):
     HASTY = "hasty"
 
 
-HASTY_SHARE = 0.65
+HASTY_SHARE = 0.6
 """The share of solutions by hasty writers."""
 
 SLIP_RATES = {

@@ -59,7 +59,7 @@ def main() -> None:
     )
     console = Console(width=110)
     started = time.monotonic()
-    with sampling_progress(console, "labelling") as on_progress:
+    with sampling_progress("labelling") as on_progress:
         manifest = generate(config, options.out, on_progress=on_progress)
     seconds = time.monotonic() - started
     solutions = read_labels(options.out)

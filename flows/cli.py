@@ -4,6 +4,7 @@ Exit codes: 0 done, 1 the run failed, 2 bad usage or configuration, 130 interrup
 Errors go to stderr in one paragraph; `--debug` adds the traceback.
 """
 
+import io
 import logging
 import os
 import signal
@@ -96,7 +97,7 @@ def generate(
 
     console = Console()
     resolved, folder = load_config(config, set_ or ()), dataset_path(out)
-    with sampling_progress(console, "labelling") as on_progress:
+    with sampling_progress("labelling") as on_progress:
         run(resolved, folder, on_progress=on_progress)
     _show_summary(console, folder)
 
@@ -120,7 +121,7 @@ def train(
     resolved = load_config(config, set_ or ()) if config else _own_config(folder, set_ or ())
     from train.trainer import train_prm  # imports torch: after what can be refused at once
 
-    with training_progress(console) as on_progress:
+    with training_progress() as on_progress:
         report = train_prm(folder, out, resolved.train, on_progress=on_progress)
     console.print(
         f"{report.num_train_solutions} solutions, {report.num_train_steps} labelled steps, "
@@ -160,8 +161,8 @@ def evaluate(
     console = Console()
     resolved = load_config(config, set_ or ())
     scorer = PrmScorer.load(prm)
-    folder = dataset_path(out or prm.with_name(prm.name + "-candidates"))
-    with sampling_progress(console, "sampling candidates") as on_progress:
+    folder = dataset_path(out or prm.resolve().with_name(prm.resolve().name + "-candidates"))
+    with sampling_progress("sampling candidates") as on_progress:
         report = run(resolved, folder, scorer=scorer, on_progress=on_progress)
     console.print(search_table(report))
     console.print(search_sentence(report, resolved.evaluate.aggregation))
@@ -188,7 +189,8 @@ def show(
     threshold = _own_config(folder, ()).labels.hard_threshold
     chosen = [s for s in solutions if problem is None or s.problem.problem_id == problem]
     if not chosen:
-        raise ConfigError(f"{dataset} has no labelled solution of the problem {problem!r}")
+        of_problem = f" of the problem {problem!r}" if problem is not None else ""
+        raise ConfigError(f"{dataset} has no labelled solution{of_problem}")
     for solution in chosen[:limit]:
         console.print(solution_panel(solution, hard_threshold=threshold))
     console.print(figures_table("Labels", label_figures(chosen)))
@@ -211,11 +213,11 @@ def grade(
 
     if profile not in list(GradingProfile):
         raise ConfigError(f"--profile {profile!r} is none of {', '.join(GradingProfile)}")
-    if not input_.is_file():
+    if not input_.exists() or input_.is_dir():
         raise ConfigError(f"--input {input_}: there is no such file")
     console = Console()
     try:
-        with counting_progress(console, "grading") as on_progress:
+        with counting_progress("grading") as on_progress:
             counts = grade_file(
                 input_,
                 output,
@@ -235,8 +237,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _run(arguments: Sequence[str] | None) -> int:
-    # a worker or a shell that ends us with SIGTERM gets the same clean stop as Ctrl-C
+    # A worker or a shell that ends us with SIGTERM gets the same clean stop as Ctrl-C; a
+    # script's background jobs are started with SIGINT ignored.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, _as_interrupt)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that knows only ASCII
     errors = Console(stderr=True, soft_wrap=True, highlight=False, markup=False)
     try:
         status = app(args=list(arguments) if arguments is not None else None, standalone_mode=False)
@@ -252,6 +260,15 @@ def _run(arguments: Sequence[str] | None) -> int:
         return error.exit_code
     except (KeyboardInterrupt, typer.Abort):
         status = INTERRUPTED
+    except Exception as error:  # the command line's boundary: a fault of ours, in one paragraph
+        if os.environ.get("STEPMARK_DEBUG"):
+            raise
+        what = " ".join(f"{type(error).__name__}: {error}".split())
+        errors.print(
+            f"stepmark: this is a fault of stepmark's: {what}. What was finished is kept; "
+            "`stepmark --debug …` shows where it happened."
+        )
+        return StepmarkError.exit_code
     if status == INTERRUPTED:  # typer, too, returns it for Ctrl-C
         errors.print(
             "stepmark: stopped. What was finished is kept; run the same command again to go on."

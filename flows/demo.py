@@ -58,7 +58,7 @@ def run_demo(
     console.rule("3. Let the PRM pick solutions of unseen problems")
     from train.scorer import PrmScorer
 
-    with sampling_progress(console, "sampling candidates") as on_progress:
+    with sampling_progress("sampling candidates") as on_progress:
         report = evaluate(
             config, out / "candidates", scorer=PrmScorer.load(prm), on_progress=on_progress
         )

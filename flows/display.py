@@ -109,7 +109,7 @@ def search_table(report: SearchReport) -> Table:
     """Accuracy in percent against N with 95 % intervals; the PRM's rows by aggregation."""
     ns = sorted({row.n for row in report.rows})
     table = Table(
-        title=f"Accuracy on {report.num_problems} unseen problems, % (95 % interval)",
+        title=f"Accuracy on {report.num_problems} problems, % (95 % interval)",
         title_justify="left",
         title_style="bold",
     )
@@ -155,12 +155,13 @@ def search_sentence(report: SearchReport, aggregation: Aggregation) -> str:
 def printable(text: str) -> str:
     """`text` with control and format characters (escape sequences, bidi marks) replaced."""
     return "".join(
-        character if character == "\n" or not _is_control(character) else "�" for character in text
+        "�" if _is_control(character) and character not in "\n\t" else character
+        for character in text
     )
 
 
 def _is_control(character: str) -> bool:
-    return unicodedata.category(character) in {"Cc", "Cf", "Cs"}
+    return unicodedata.category(character) in {"Cc", "Cf", "Cs", "Zl", "Zp"}
 
 
 def _colour(value: float) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 from flows.run_config import RunConfig
 from flows.stages import (
     OnProgress,
+    Purpose,
     prepare_problems,
     sample_rollouts,
     selected_problems,
@@ -19,7 +20,6 @@ from flows.stages import (
 from grading.verdict import Verdict
 from labeling.steps import split_steps
 from pipeline.demo.truth import demo_problem_of, step_truths
-from pipeline.errors import ConfigError
 from pipeline.records import LabeledSolution, Prefix, Problem, Rollout
 from search.best_of_n import Candidate, ProblemCandidates, score_candidates
 from search.evaluate import SearchReport, accuracy_against_n
@@ -50,15 +50,13 @@ def sample_candidates(
 
     Raises ConfigError where `out` is a labelled dataset.
     """
-    if (out / "labels").exists():
-        raise ConfigError(f"{out} is a labelled dataset; give the candidates a folder of their own")
     num = max(config.evaluate.ns)
     allocation = config.allocation.model_copy(update={"solutions_per_problem": num})
     config = config.model_copy(
         update={"problems": config.evaluate.problems, "allocation": allocation}
     )
     with dataset_lock(out):
-        prepare_problems(config, out)
+        prepare_problems(config, out, purpose=Purpose.CANDIDATES)
         sample_rollouts(config, out, on_progress=on_progress, solutions_only=True)
         stored = stored_rollouts(config, out)
         return [

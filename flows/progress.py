@@ -22,9 +22,9 @@ OnCount = Callable[[int, int], None]
 
 
 @contextmanager
-def sampling_progress(console: Console, what: str) -> Generator[OnProgress, None, None]:
+def sampling_progress(what: str) -> Generator[OnProgress, None, None]:
     """A bar over problems, with rollouts and generated tokens a second."""
-    with _bar(console) as bar:
+    with _bar() as bar:
         task = bar.add_task(what, total=None, detail="reading problems, starting the engine")
 
         def update(progress: SamplingProgress) -> None:
@@ -40,16 +40,16 @@ def sampling_progress(console: Console, what: str) -> Generator[OnProgress, None
 
 
 @contextmanager
-def training_progress(console: Console) -> Generator[OnCount, None, None]:
+def training_progress() -> Generator[OnCount, None, None]:
     """A bar over optimiser updates."""
-    with counting_progress(console, "training") as update:
+    with counting_progress("training") as update:
         yield update
 
 
 @contextmanager
-def counting_progress(console: Console, what: str) -> Generator[OnCount, None, None]:
+def counting_progress(what: str) -> Generator[OnCount, None, None]:
     """A bar over things counted."""
-    with _bar(console) as bar:
+    with _bar() as bar:
         task = bar.add_task(what, total=None, detail="")
 
         def update(done: int, total: int) -> None:
@@ -58,7 +58,8 @@ def counting_progress(console: Console, what: str) -> Generator[OnCount, None, N
         yield update
 
 
-def _bar(console: Console) -> Progress:
+def _bar() -> Progress:
+    bars = Console(stderr=True)
     return Progress(
         SpinnerColumn(),
         TextColumn("{task.description}"),
@@ -68,5 +69,6 @@ def _bar(console: Console) -> Progress:
         TimeElapsedColumn(),
         TextColumn("left"),
         TimeRemainingColumn(),
-        console=Console(stderr=True, force_terminal=console.is_terminal or None),
+        console=bars,
+        disable=not bars.is_terminal,  # off a terminal, stderr is for errors
     )

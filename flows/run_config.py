@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError, field_validator
 
 from grading.config import GradingConfig
 from labeling.allocate import AllocationConfig
@@ -42,6 +42,13 @@ class EvaluateConfig(FrozenConfig):
     """The numbers of candidates; as many as the largest are sampled a problem."""
     aggregation: Aggregation = Aggregation.MIN
     """The one that the summary speaks of; the table has all."""
+
+    @field_validator("ns")
+    @classmethod
+    def _are_distinct(cls, ns: tuple[int, ...]) -> tuple[int, ...]:
+        if len(set(ns)) != len(ns):
+            raise ValueError("a number of candidates stands there twice")
+        return ns
 
 
 class RunConfig(FrozenConfig):
@@ -74,7 +81,7 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
         raise ConfigError(f"there is no config file {file}; see configs/ for examples") from error
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{file} cannot be read: {error}") from error
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits, too
         raise ConfigError(f"{file} is not valid TOML: {error}") from error
     for override in overrides:
         _apply(content, override)
@@ -151,6 +158,7 @@ def _apply(content: dict[str, Any], override: str) -> None:
 
 def _toml_value(text: str) -> Any:
     try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except (tomllib.TOMLDecodeError, RecursionError):
+        parsed = tomllib.loads(f"value = {text}")
+    except (ValueError, RecursionError):  # ValueError: a number of thousands of digits, too
         return text  # an unquoted string, as one types it in a shell
+    return parsed["value"] if set(parsed) == {"value"} else text

@@ -10,8 +10,9 @@ import contextlib
 import json
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from enum import StrEnum
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -23,7 +24,7 @@ from grading.pool import GradePool, GraderStartError
 from grading.verdict import Grade
 from labeling.engine import LabelingTools, is_missing, roll_out
 from labeling.estimate import label_problem
-from pipeline.errors import DataError, EngineError
+from pipeline.errors import ConfigError, DataError, EngineError
 from pipeline.records import LabeledSolution, Prefix, Problem, Rollout
 from pipeline.samplers.interrupts import interrupts_raised
 from storage.dataset import (
@@ -57,6 +58,13 @@ class Progress:
 OnProgress = Callable[[Progress], None]
 
 
+class Purpose(StrEnum):
+    """What a dataset folder is for; the two do not share one."""
+
+    LABELS = "labels"
+    CANDIDATES = "candidates"
+
+
 def generate(config: RunConfig, out: Path, *, on_progress: OnProgress) -> dict[str, object]:
     """Label the config's problems into the dataset `out`; returns the manifest.
 
@@ -70,22 +78,26 @@ def generate(config: RunConfig, out: Path, *, on_progress: OnProgress) -> dict[s
         return finish(config, out, seconds=seconds)
 
 
-def prepare_problems(config: RunConfig, out: Path) -> int:
-    """Read, check and store the problems; returns how many are to be labelled.
+def prepare_problems(config: RunConfig, out: Path, *, purpose: Purpose = Purpose.LABELS) -> int:
+    """Read, check and store the problems; returns how many are to be worked on.
 
-    Writes the resolved config to `config.json`, and the ids and the rejected rows to
-    `selection.json`.
+    Writes the ids and the rejected rows to `selection.json`, and the resolved config to
+    `config.json`, once all is in order: a run that is refused changes neither. Raises
+    ConfigError where the folder serves another purpose.
     """
-    write_json(out / "config.json", config.model_dump(mode="json"))
+    _check_purpose(out, purpose)
     loaded = load_problems(config.problems, is_gradable=is_gradable_gold)
     write_problems(out, loaded.problems)
     write_json(
         out / "selection.json",
         {
+            "purpose": purpose,
+            "split": config.problems.split,
             "problem_ids": [problem.problem_id for problem in loaded.problems],
             "rejected_rows": [asdict(rejection) for rejection in loaded.rejections],
         },
     )
+    write_json(out / "config.json", config.model_dump(mode="json"))
     return len(loaded.problems)
 
 
@@ -150,8 +162,11 @@ def finish(config: RunConfig, out: Path, *, seconds: float) -> dict[str, object]
     """Compact the journal and write the manifest, last; returns it."""
     compact(out)
     identity = resolve_engine(config).identity
-    stored = stored_rollouts(config, out)
+    problems = selected_problems(out)
+    all_stored = stored_rollouts(config, out)
+    stored = {problem.problem_id: all_stored.get(problem.problem_id, []) for problem in problems}
     labeled = label_stored(config, out, stored=stored)
+    num_solutions = len(problems) * config.allocation.solutions_per_problem
     manifest: dict[str, object] = {
         "config": config.model_dump(mode="json"),
         "config_digest": config.digest(),
@@ -159,9 +174,10 @@ def finish(config: RunConfig, out: Path, *, seconds: float) -> dict[str, object]
         "sampling_digest": identity.sampling_digest,
         "grader_version": identity.grader_version,
         "counts": {
-            "problems": len(selected_problems(out)),
+            "problems": len(problems),
             "rejected_rows": len(rejected_rows(out)),
             "labeled_solutions": len(labeled),
+            "solutions_without_steps": num_solutions - len(labeled),
             "labeled_steps": sum(len(solution.steps) for solution in labeled),
             **_rollout_counts(rollout for group in stored.values() for rollout in group),
         },
@@ -173,9 +189,13 @@ def finish(config: RunConfig, out: Path, *, seconds: float) -> dict[str, object]
 
 
 def selected_problems(out: Path) -> list[Problem]:
-    """The problems of the present selection, in its order."""
+    """The problems of the present selection, in its order and of its split."""
+    selection = _selection(out)
     stored = {problem.problem_id: problem for problem in read_problems(out)}
-    return [stored[problem_id] for problem_id in _selection(out)["problem_ids"]]
+    return [
+        replace(stored[problem_id], split=selection["split"])
+        for problem_id in selection["problem_ids"]
+    ]
 
 
 def rejected_rows(out: Path) -> list[dict[str, object]]:
@@ -301,7 +321,15 @@ class _Meter:
         )
 
 
-def _selection(out: Path) -> dict[str, list[Any]]:
+def _check_purpose(out: Path, purpose: Purpose) -> None:
+    if not (out / "selection.json").exists():
+        return
+    found = _selection(out).get("purpose")
+    if found != purpose:
+        raise ConfigError(f"{out} holds {found}, not {purpose}; give another folder")
+
+
+def _selection(out: Path) -> dict[str, Any]:
     file = out / "selection.json"
     try:
         return json.loads(file.read_text(encoding="utf-8"))

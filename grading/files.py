@@ -4,21 +4,27 @@ In: `id`, `gold`, `prediction`, optional `form` (`answer` or `response`, the def
 place of `prediction` a `prediction_gen` of `prefix`, `unit`, `count`, `suffix`, which stands
 for prefix + unit*count + suffix. Out, in the same order: `id`, `verdict`, `reason`,
 `answer`, `seconds`. A null counts as absent;
-other keys of a row are ignored.
+other keys of a row are ignored. The input is read once, so a pipe will do; an output that
+is a link is followed, and a device, a pipe or the standard output is written to as it is.
 """
 
+import codecs
+import errno
 import json
 import os
+import stat
+import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import cast
+from typing import TextIO, cast
 
 from grading.config import GradingConfig
 from grading.pool import GradePool
@@ -47,7 +53,8 @@ def grade_file(
 ) -> Counter[Verdict]:
     """Grade every row and return how many got each verdict.
 
-    All rows are checked before anything is graded; the output appears whole or not at all.
+    All rows, and that the output can be written, are checked before anything is graded; the
+    output appears whole or not at all.
     `on_progress(done, total)` is called after each row.
 
     Raises:
@@ -58,12 +65,13 @@ def grade_file(
     rows = _read_rows(Path(input_path))
     counts: Counter[Verdict] = Counter()
     lines: list[str] = []
-    with GradePool(config) as pool, ThreadPoolExecutor(config.workers) as threads:
-        for result in threads.map(partial(_grade_row, pool), rows):
-            counts[Verdict(str(result["verdict"]))] += 1
-            lines.append(json.dumps(result) + "\n")
-            on_progress(len(lines), len(rows))
-    _write_whole(Path(output_path), lines)
+    with _opened_output(Path(output_path)) as output:
+        with GradePool(config) as pool, ThreadPoolExecutor(config.workers) as threads:
+            for result in threads.map(partial(_grade_row, pool), rows):
+                counts[Verdict(str(result["verdict"]))] += 1
+                lines.append(json.dumps(result) + "\n")
+                on_progress(len(lines), len(rows))
+        output.writelines(lines)
     return counts
 
 
@@ -113,7 +121,8 @@ def _read_rows(path: Path) -> list[_Row]:
 
 def _numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
     with path.open("rb") as stream:
-        for number, raw in enumerate(stream, start=1):
+        for number, line in enumerate(stream, start=1):
+            raw = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
             if not raw.strip():
                 continue
             try:
@@ -151,10 +160,12 @@ def _generated(value: object, where: str) -> tuple[str, str, int, str]:
     prefix, unit, suffix = (
         _text(parts, name, where, default="") for name in ("prefix", "unit", "suffix")
     )
+    count = count if unit else 0  # Python repeats not even nothing 2**63 times
     size = len(prefix) + len(unit) * count + len(suffix)
     if size > MAX_GENERATED_CHARS:
+        shown = size if size < 10**18 else "more than 10^18"
         raise GradeInputError(
-            f"{where}: `prediction_gen` stands for {size} characters; the limit is "
+            f"{where}: `prediction_gen` stands for {shown} characters; the limit is "
             f"{MAX_GENERATED_CHARS}"
         )
     return prefix, unit, count, suffix
@@ -168,16 +179,51 @@ def _text(value: dict[str, object], name: str, where: str, *, default: str | Non
     return found
 
 
-def _write_whole(path: Path, lines: list[str]) -> None:
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+@contextmanager
+def _opened_output(path: Path) -> Generator[TextIO, None, None]:
+    """A stream whose content takes `path`'s place on leaving, and is dropped after an error."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        found = None
+    if found is None or (stat.S_ISREG(found.st_mode) and not _is_standard_output(found)):
+        with _replacing(path) as stream:
+            yield stream
+    elif stat.S_ISDIR(found.st_mode):
+        raise IsADirectoryError(errno.EISDIR, "the output is a folder, name a file", str(path))
+    else:
+        # what the shell made of our standard output must keep its place in the file
+        target = os.dup(1) if _is_standard_output(found) else path
+        with open(target, "w", encoding="utf-8") as stream:  # noqa: PTH123 - or a descriptor
+            if not isinstance(target, Path):
+                sys.stdout.flush()
+            yield stream
+
+
+def _is_standard_output(found: os.stat_result) -> bool:
+    try:
+        return os.path.samestat(found, os.fstat(1))
+    except OSError:  # closed
+        return False
+
+
+@contextmanager
+def _replacing(path: Path) -> Generator[TextIO, None, None]:
+    target = Path(os.path.realpath(path))  # a link stays one
+    try:
+        descriptor, name = tempfile.mkstemp(
+            dir=target.parent, prefix=f".{target.name}.", suffix=".tmp"
+        )
+    except OSError as error:  # it names the temporary file
+        raise OSError(error.errno, error.strerror, str(path)) from error
     temporary = Path(name)
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
-            stream.writelines(lines)
+            yield stream
             stream.flush()
             os.fsync(stream.fileno())
         temporary.chmod(0o644)
-        temporary.replace(path)
+        temporary.replace(target)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise

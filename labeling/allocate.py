@@ -12,15 +12,16 @@ of engines; a policy's answer depends on the told rollouts only, never on their 
   little; the counts in the label let anyone see where it stopped.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from labeling.tree import Node, PrefixTree
+from labeling.tree import PrefixTree, count_rollouts
 from pipeline.config import FrozenConfig
+from pipeline.records import Rollout, StepLabel
 
 
 class AllocationPolicy(StrEnum):
@@ -64,37 +65,59 @@ def ask(tree: PrefixTree, config: AllocationConfig) -> list[Ask]:
 
     A prefix with draws under way is left alone until they are told.
     """
-    num_wanted = _POLICIES[config.policy]
     asks = [
-        Ask(prefix_id, num_wanted(node, config))
+        Ask(prefix_id, _num_missing(node.rollouts, config))
         for prefix_id, node in tree.nodes.items()
         if not node.num_pending
     ]
     return [one for one in asks if one.num_samples > 0]
 
 
-def _fixed(node: Node, config: AllocationConfig) -> int:
-    return config.num_rollouts - len(node.rollouts)
+def drawn_by_policy(rollouts: Sequence[Rollout], config: AllocationConfig) -> list[Rollout]:
+    """Of a prefix's stored rollouts those that the policy would have drawn, by index.
+
+    More may be stored, from an earlier run with another policy: a label is a function of
+    the present config, not of the folder's history. Of an unfinished prefix all count.
+    """
+    ordered = sorted(rollouts, key=lambda rollout: rollout.rollout_index)
+    num_decided, num_wanted = _last_decision(ordered, config)
+    return ordered if num_wanted else ordered[:num_decided]
 
 
-def _adaptive(node: Node, config: AllocationConfig) -> int:
-    """Missing draws up to the next decision point, which a crash cannot move."""
-    label = node.label
+def _num_missing(rollouts: Sequence[Rollout], config: AllocationConfig) -> int:
+    ordered = sorted(rollouts, key=lambda rollout: rollout.rollout_index)
+    num_decided, num_wanted = _last_decision(ordered, config)
+    return num_wanted - (len(ordered) - num_decided) if num_wanted else 0
+
+
+def _last_decision(ordered: Sequence[Rollout], config: AllocationConfig) -> tuple[int, int]:
+    """How many rollouts the policy has decided on, and how many it wants after those.
+
+    Decisions fall after the same rollouts however often the run was interrupted.
+    """
+    num_decided = 0
+    while True:
+        label = count_rollouts(ordered[:num_decided])
+        num_wanted = max(0, _POLICIES[config.policy](label, config))
+        if num_wanted == 0 or num_decided + num_wanted > len(ordered):
+            return num_decided, num_wanted
+        num_decided += num_wanted
+
+
+def _fixed(label: StepLabel, config: AllocationConfig) -> int:
+    return config.num_rollouts - label.num_rollouts
+
+
+def _adaptive(label: StepLabel, config: AllocationConfig) -> int:
     if label.num_rollouts < config.min_rollouts:
         return config.min_rollouts - label.num_rollouts
-    num_allowed = config.max_rollouts - label.num_rollouts
-    if num_allowed <= 0:
+    low, high = label.interval
+    if label.num_graded >= config.min_rollouts and high - low <= config.max_interval_width:
         return 0
-    past = (label.num_rollouts - config.min_rollouts) % config.increment
-    if past == 0:
-        low, high = label.interval
-        is_enough = label.num_graded >= config.min_rollouts
-        if is_enough and high - low <= config.max_interval_width:
-            return 0
-    return min(config.increment - past, num_allowed)
+    return min(config.increment, config.max_rollouts - label.num_rollouts)
 
 
-_POLICIES: dict[AllocationPolicy, Callable[[Node, AllocationConfig], int]] = {
+_POLICIES: dict[AllocationPolicy, Callable[[StepLabel, AllocationConfig], int]] = {
     AllocationPolicy.FIXED: _fixed,
     AllocationPolicy.ADAPTIVE: _adaptive,
 }

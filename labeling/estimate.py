@@ -5,12 +5,12 @@ last step takes the solution's own verdict, one "rollout". Nothing is sampled he
 labels can be made again at any time, with a new grader or another rule.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
-from labeling.allocate import AllocationConfig
+from labeling.allocate import AllocationConfig, drawn_by_policy
 from labeling.steps import StepConfig
-from labeling.tree import PrefixTree, Solution, build_tree, count_rollouts
-from pipeline.records import LabeledSolution, Prefix, Problem, Rollout
+from labeling.tree import Solution, build_tree, count_rollouts
+from pipeline.records import LabeledSolution, Prefix, Problem, Rollout, StepLabel
 
 
 def label_problem(
@@ -31,13 +31,19 @@ def label_problem(
         method=steps.method,
         num_solutions=allocation.solutions_per_problem,
     )
-    return [_label_solution(tree, solution) for solution in tree.solutions]
+    labels = {
+        prefix_id: count_rollouts(drawn_by_policy(node.rollouts, allocation))
+        for prefix_id, node in tree.nodes.items()
+    }
+    return [_label_solution(problem, solution, labels) for solution in tree.solutions]
 
 
-def _label_solution(tree: PrefixTree, solution: Solution) -> LabeledSolution:
-    problem, rollout = tree.problem, solution.rollout
+def _label_solution(
+    problem: Problem, solution: Solution, labels_by_prefix: Mapping[str, StepLabel]
+) -> LabeledSolution:
+    rollout = solution.rollout
     labels = [
-        tree.nodes[Prefix(problem.problem_id, solution.steps[:num_steps]).prefix_id].label
+        labels_by_prefix[Prefix(problem.problem_id, solution.steps[:num_steps]).prefix_id]
         for num_steps in range(1, len(solution.steps))
     ]
     return LabeledSolution(

@@ -14,8 +14,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol
 
+from pydantic import field_validator
+
 from pipeline.config import FrozenConfig
-from pipeline.errors import ConfigError
+from pipeline.errors import ConfigError, DataError
 from pipeline.records import Prefix, Problem
 
 
@@ -38,6 +40,13 @@ class PromptConfig(FrozenConfig):
     )
     system: str | None = None
     """The chat's system message; None leaves the template's own default."""
+
+    @field_validator("plain_template", "user_template")
+    @classmethod
+    def _holds_the_question(cls, template: str) -> str:
+        if "{question}" not in template:
+            raise ValueError("the template does not contain {question}")
+        return template
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,19 +101,28 @@ class TokenPromptEncoder:
         self._config = config
         self._tokenizer = tokenizer
         self._style = resolve_style(config, tokenizer)
+        self._all_control_ids = frozenset(
+            token_id for token_id, token in tokenizer.added_tokens_decoder.items() if token.special
+        )
         self.num_reencoded = 0
         """Prefixes whose last step ended inside a token of the whole solution."""
 
     def root(self, problem: Problem) -> Prompt:
         """The prompt of the question alone."""
         text = self._render(problem.question)
-        return Prompt(text, self._opening(text) + self._ids(text))
+        return Prompt(text, self._opening(text) + self._prompt_ids(problem.question, text))
 
     def prefixes(self, problem: Problem, steps: Sequence[str]) -> dict[str, Prompt]:
         """The prompts of all proper, non-root prefixes of a solution, by `prefix_id`."""
         root = self.root(problem)
         solution = "".join(steps)
-        encoded = self._tokenizer(solution, add_special_tokens=False, return_offsets_mapping=True)
+        encoded = self._tokenizer(
+            solution,
+            add_special_tokens=False,
+            split_special_tokens=True,
+            return_offsets_mapping=True,
+            verbose=False,
+        )
         ends = [int(end) for _, end in encoded["offset_mapping"]]
         ids: list[int] = list(encoded["input_ids"])
         prompts: dict[str, Prompt] = {}
@@ -117,7 +135,7 @@ class TokenPromptEncoder:
                 prefix_ids = tuple(ids[:num_tokens])
             else:
                 self.num_reencoded += 1
-                prefix_ids = self._ids(solution[:cut])
+                prefix_ids = self._ids(solution[:cut], is_content=True)
             prompts[prefix.prefix_id] = Prompt(root.text + solution[:cut], root.ids + prefix_ids)
         return prompts
 
@@ -136,13 +154,35 @@ class TokenPromptEncoder:
     def _opening(self, text: str) -> tuple[int, ...]:
         """The BOS where the tokenizer begins texts with one, once: templates write theirs."""
         bos_id = self._tokenizer.bos_token_id
-        first_ids = self._tokenizer(text)["input_ids"][:1]
+        first_ids = self._tokenizer(text, verbose=False)["input_ids"][:1]
         begins_with_bos = self._ids(text)[:1] == (bos_id,)
         return (bos_id,) if first_ids == [bos_id] and not begins_with_bos else ()
 
-    def _ids(self, text: str) -> tuple[int, ...]:
-        ids = self._tokenizer(text, add_special_tokens=False)["input_ids"]
+    def _prompt_ids(self, question: str, text: str) -> tuple[int, ...]:
+        """The rendered prompt's ids; what a question spells never becomes a control token."""
+        spelt = self._control_ids(self._ids(question))
+        if spelt == self._control_ids(self._ids(question, is_content=True)):
+            return self._ids(text)
+        before, found, after = self._render(_PLACE).partition(_PLACE)
+        if not found or _PLACE in after:
+            raise DataError(
+                f"the question {question[:80]!r} spells control tokens of the model, and the chat "
+                "template does not show where it stands; leave the problem out"
+            )
+        return self._ids(before) + self._ids(question, is_content=True) + self._ids(after)
+
+    def _control_ids(self, ids: tuple[int, ...]) -> list[int]:
+        return [token_id for token_id in ids if token_id in self._all_control_ids]
+
+    def _ids(self, text: str, *, is_content: bool = False) -> tuple[int, ...]:
+        """The ids of a text; of content, a spelt control token is only characters."""
+        ids = self._tokenizer(
+            text, add_special_tokens=False, split_special_tokens=is_content, verbose=False
+        )["input_ids"]
         return tuple(int(token_id) for token_id in ids)
+
+
+_PLACE = "stepmark-place-of-the-question"
 
 
 def resolve_style(config: PromptConfig, tokenizer: Any) -> PromptStyle:

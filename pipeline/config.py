@@ -33,6 +33,10 @@ def stable_digest(value: object) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
+MAX_TOKENS = 2**24
+"""Of a prompt or a completion: beyond any model's context."""
+
+
 class SamplingConfig(FrozenConfig):
     """How completions are drawn. Every value is sent to the engine explicitly.
 
@@ -46,9 +50,18 @@ class SamplingConfig(FrozenConfig):
     """0 keeps all tokens."""
     min_p: Annotated[float, Field(ge=0, le=1)] = 0.0
     repetition_penalty: Annotated[float, Field(gt=0, le=5)] = 1.0
-    max_tokens: Annotated[int, Field(ge=1)] = 512
+    max_tokens: Annotated[int, Field(ge=1, le=MAX_TOKENS)] = 512
     stop: tuple[Annotated[str, Field(min_length=1)], ...] = ()
     """A completion ends before the first of these strings."""
+
+
+class ModelDtype(StrEnum):
+    """The numbers that the weights are loaded as; `auto` leaves it to the model's config."""
+
+    AUTO = "auto"
+    FLOAT32 = "float32"
+    BFLOAT16 = "bfloat16"
+    FLOAT16 = "float16"
 
 
 class ModelConfig(FrozenConfig):
@@ -59,7 +72,7 @@ class ModelConfig(FrozenConfig):
     revision: str | None = None
     gguf_file: str | None = None
     """A GGUF file inside the folder `name` (transformers engine only; dequantised)."""
-    dtype: str = "auto"
+    dtype: ModelDtype = ModelDtype.AUTO
     trust_remote_code: bool = False
 
 
@@ -76,17 +89,17 @@ class EngineConfig(FrozenConfig):
     """Where and how fast the model runs. Nothing here changes what a label means."""
 
     kind: EngineKind = EngineKind.AUTO
-    max_num_seqs: Annotated[int, Field(ge=1)] = 192
+    max_num_seqs: Annotated[int, Field(ge=1, le=2**16)] = 192
     """Sequences that the engine decodes at once."""
-    max_model_len: Annotated[int, Field(ge=16)] | None = None
+    max_model_len: Annotated[int, Field(ge=16, le=MAX_TOKENS)] | None = None
     """Tokens of prompt and completion together; None takes the model's own limit."""
     gpu_memory_utilization: Annotated[float, Field(gt=0, le=1)] = 0.90
-    num_threads: Annotated[int, Field(ge=1)] | None = None
+    num_threads: Annotated[int, Field(ge=1, le=1024)] | None = None
     """CPU threads of the engine; None takes one a core."""
     python: str | None = None
     """The interpreter that has vLLM; None takes the one that runs stepmark."""
     startup_seconds: Annotated[float, Field(gt=0)] = 600.0
     request_seconds: Annotated[float, Field(gt=0)] = 1800.0
-    max_restarts: Annotated[int, Field(ge=0)] = 3
+    max_restarts: Annotated[int, Field(ge=0, le=1000)] = 3
     extra_arguments: tuple[str, ...] = ()
     """Passed to vLLM's server as they are."""

@@ -170,13 +170,16 @@ def compact(path: Path) -> None:
 
 
 def write_labels(path: Path, tables: Mapping[str, pa.Table]) -> None:
-    """Replace the snapshot by one file a split; `tables` maps a split's name to its rows."""
+    """Replace the snapshot of each split in `tables`, which maps a split's name to its rows.
+
+    Other splits' snapshots stay.
+    """
     folder = path / "labels"
     written = {f"{split}-00000-of-00001.parquet": table for split, table in tables.items()}
     for name, table in written.items():
         write_parquet(folder / name, table)
     for file in folder.glob("[!.]*.parquet"):
-        if file.name not in written:
+        if file.name not in written and file.name.rpartition("-of-")[0][:-6] in tables:
             file.unlink()
 
 

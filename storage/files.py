@@ -1,13 +1,19 @@
 """Writing files so that a reader sees the old one or the new one, never a half.
 
 Temporary file beside the target (its name begins with a dot, which every reader here
-leaves out), fsync, rename, fsync of the folder.
+leaves out), fsync, rename, fsync of the folder. A link is followed and stays; a device or
+a pipe cannot be replaced and is written to as it is.
 """
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
+import shutil
+import stat
+import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -33,31 +39,30 @@ def write_parquet(path: Path, table: pa.Table) -> None:
 
 
 def write_json(path: Path, value: object) -> None:
-    """Write `value` to `path` whole, as indented JSON with sorted keys."""
-    text = json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+    """Write `value` to `path` whole, as indented JSON with sorted keys.
+
+    Raises ValueError for a number that JSON does not have (NaN, infinity).
+    """
+    text = json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
     write_whole(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
 
 
 def write_whole(path: Path, write: Callable[[Path], object]) -> None:
     """Have `write` fill a temporary file, then put it in `path`'s place.
 
-    Raises DataError naming `path` where the folder cannot be written or is full.
+    Raises DataError naming `path` where it is a folder, or where its folder cannot be
+    written or is full.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write(temporary)
-        _sync(temporary)
-        temporary.replace(path)
-        _sync(path.parent)
+        if _is_replaceable(path):
+            _replace(Path(os.path.realpath(path)), write)
+        else:
+            _write_into(path, write)
     except OSError as error:
         raise DataError(
-            f"{path} cannot be written ({error.strerror or error}); free space or choose another "
-            "folder, then run the same command again: what was written before is intact"
+            f"{path} cannot be written ({error.strerror or error}); {_advice(error)}: what was "
+            "written before is intact"
         ) from error
-    finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
 
 
 def remove_temporary(folder: Path) -> None:
@@ -70,6 +75,65 @@ def file_hash(path: Path) -> str:
     """The SHA-256 of a file's bytes, in hex."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _is_replaceable(path: Path) -> bool:
+    """Whether `path` is free or a plain file; raises IsADirectoryError for a folder.
+
+    A file into which the shell sends our standard output is not: it holds more than this.
+    """
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return True
+    if stat.S_ISDIR(found.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    return stat.S_ISREG(found.st_mode) and not _is_standard_output(found)
+
+
+def _replace(path: Path, write: Callable[[Path], object]) -> None:
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write(temporary)
+        _sync(temporary)
+        temporary.replace(path)
+        _sync(path.parent)
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+def _write_into(path: Path, write: Callable[[Path], object]) -> None:
+    # by way of a file: a writer may seek, and pyarrow's deletes its target when it fails
+    with tempfile.TemporaryDirectory() as folder:
+        made = Path(folder) / "made"
+        write(made)
+        output = os.dup(1) if _is_standard_output(path.stat()) else path
+        with made.open("rb") as source, open(output, "wb") as target:  # noqa: PTH123 - descriptor
+            sys.stdout.flush()
+            shutil.copyfileobj(source, target)
+
+
+def _is_standard_output(found: os.stat_result) -> bool:
+    try:
+        return os.path.samestat(found, os.fstat(1))
+    except OSError:  # closed
+        return False
+
+
+def _advice(error: OSError) -> str:
+    match error.errno:
+        case errno.ENOSPC | errno.EDQUOT:
+            return "the disk is full: free space, then run the same command again"
+        case errno.EISDIR:
+            return "it is a folder: name a file in it, or another file"
+        case errno.ENOENT | errno.ENOTDIR | errno.EEXIST:
+            return "a folder of this path is missing or is a file: name another place"
+        case errno.EROFS | errno.EACCES | errno.EPERM:
+            return "choose a folder that you may write to, then run the same command again"
+        case _:
+            return "choose another place, then run the same command again"
 
 
 def _sync(path: Path) -> None:

@@ -13,12 +13,14 @@ import csv
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
+from io import TextIOWrapper
 from pathlib import Path
-from typing import Annotated, cast
+from typing import Annotated, BinaryIO, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -72,6 +74,9 @@ class LoadedProblems:
     problems: tuple[Problem, ...]
     rejections: tuple[Rejection, ...]
 
+
+MAX_CSV_FIELD = 2**31 - 1
+"""Characters: more than a file of problems has."""
 
 Row = Mapping[str, object]
 IsGradable = Callable[[str], bool]
@@ -192,8 +197,12 @@ def _problem(
         problem_id = f"q-{stable_digest([question.strip(), gold_answer])}"
     else:
         given = row.get(columns.problem_id)
+        if isinstance(given, bool):
+            return f"id in column {columns.problem_id!r} is a bool, not a text or a whole number"
         if not isinstance(given, (str, int)) or not str(given).strip():
             return f"no id in column {columns.problem_id!r}"
+        if not _is_unicode(str(given)):
+            return "id holds half of a surrogate pair, which is no character"
         problem_id = str(given).strip()
     return Problem(problem_id, question.strip(), gold_answer, _source_name(config), config.split)
 
@@ -226,11 +235,19 @@ def _window(
 
 def _rows(config: ProblemsConfig) -> Iterator[tuple[int, Row | str]]:
     """Numbered rows of the source; a string in a row's place says why it cannot be read."""
-    path = Path(config.source).expanduser()
+    try:
+        path = Path(config.source).expanduser()
+        found = path.exists()
+    except (OSError, RuntimeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise ConfigError(
+            f"problems.source = {config.source[:80]!r} cannot be looked up ({reason}); give a "
+            "file, a Hub dataset id or 'demo'"
+        ) from error
     suffix = path.suffix.lower()
     readers = {".jsonl": _jsonl_rows, ".csv": _csv_rows, ".parquet": _parquet_rows}
     if suffix not in readers:
-        if path.exists():
+        if found:
             raise ConfigError(
                 f"problems.source = {config.source!r}: {suffix or 'no suffix'} is not a known "
                 "format; give a .jsonl, .csv or .parquet file"
@@ -242,7 +259,7 @@ def _rows(config: ProblemsConfig) -> Iterator[tuple[int, Row | str]]:
 
 
 def _jsonl_rows(path: Path) -> Iterator[tuple[int, Row | str]]:
-    with path.open("rb") as stream:
+    with _opened(path) as stream:
         for number, line in enumerate(stream, start=1):
             if not line.strip():
                 continue
@@ -255,10 +272,12 @@ def _jsonl_rows(path: Path) -> Iterator[tuple[int, Row | str]]:
 
 
 def _csv_rows(path: Path) -> Iterator[tuple[int, Row | str]]:
-    with path.open(encoding="utf-8-sig", newline="") as stream:
+    csv.field_size_limit(MAX_CSV_FIELD)  # the process's own; 131072 by default
+    with _opened(path) as raw, TextIOWrapper(raw, encoding="utf-8-sig", newline="") as stream:
         reader = csv.reader(stream, strict=True)
         try:
             header = next(reader, [])
+            _require_distinct(header, path)
             number = reader.line_num + 1  # a row can take many lines: this is its first
             for values in reader:
                 if len(values) > len(header):
@@ -270,10 +289,29 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, Row | str]]:
             raise DataError(f"{path}, line {reader.line_num}: not valid csv ({error})") from error
 
 
+def _opened(path: Path) -> BinaryIO:
+    try:
+        return path.open("rb")
+    except OSError as error:
+        raise DataError(f"{path} cannot be read ({error.strerror}); check its rights") from error
+
+
+def _require_distinct(names: Sequence[str], path: Path) -> None:
+    """Columns without a name, which a table program leaves at the edge, may be many."""
+    repeated = [name for name, count in Counter(names).items() if name and count > 1]
+    if repeated:
+        raise ConfigError(
+            f"{path} has more than one column {', '.join(map(repr, repeated))}; which one is "
+            "meant cannot be told: rename or remove the others"
+        )
+
+
 def _parquet_rows(path: Path) -> Iterator[tuple[int, Row | str]]:
     try:
         number = 0
-        for batch in pq.ParquetFile(path).iter_batches():
+        file = pq.ParquetFile(path)
+        _require_distinct(file.schema_arrow.names, path)
+        for batch in file.iter_batches():
             for row in batch.to_pylist():
                 number += 1
                 yield number, row

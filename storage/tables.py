@@ -7,11 +7,17 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
 
+from enum import StrEnum
+from typing import TypeVar, cast
+
 import pyarrow as pa
 
 from grading.verdict import Verdict
+from pipeline.errors import DataError
 from pipeline.records import FinishReason, LabeledSolution, Problem, Rollout, StepLabel
 from storage.schema import LABELS, PROBLEMS, ROLLOUTS
+
+_Kind = TypeVar("_Kind", bound=StrEnum)
 
 
 def problems_to_table(problems: Sequence[Problem]) -> pa.Table:
@@ -30,12 +36,18 @@ def rollouts_to_table(rollouts: Sequence[Rollout]) -> pa.Table:
 
 
 def rollouts_from_table(table: pa.Table) -> list[Rollout]:
-    """The rollouts of a table of the ROLLOUTS schema."""
+    """The rollouts of a table of the ROLLOUTS schema.
+
+    Raises DataError, with the row's number (from 0), for an unknown verdict or finish reason.
+    """
     columns = _columns(table, Rollout)
     names = [field.name for field in fields(Rollout)]
-    verdict_at, finish_at = names.index("verdict"), names.index("finish_reason")
-    columns[verdict_at] = [Verdict(value) for value in columns[verdict_at]]
-    columns[finish_at] = [FinishReason(value) for value in columns[finish_at]]
+    for name, kind in (("verdict", Verdict), ("finish_reason", FinishReason)):
+        at = names.index(name)
+        columns[at] = [
+            _member(kind, value, f"row {row} of the rollouts")
+            for row, value in enumerate(columns[at])
+        ]
     return [Rollout(*row) for row in zip(*columns, strict=True)]
 
 
@@ -92,30 +104,87 @@ def labels_to_table(
 
 
 def labels_from_table(table: pa.Table) -> list[LabeledSolution]:
-    """The labelled solutions of a table of the LABELS schema."""
-    return [_labeled_solution(row) for batch in table.to_batches() for row in batch.to_pylist()]
+    """The labelled solutions of a table of the LABELS schema.
+
+    Raises DataError, with the row's number (from 0) and its solution, for a null, for lists
+    that are not as long as `steps`, for counts that do not add up and an unknown verdict.
+    """
+    rows = (row for batch in table.to_batches() for row in batch.to_pylist())
+    return [
+        _labeled_solution(row, f"row {index} of the labels (solution {row['solution_id']!r})")
+        for index, row in enumerate(rows)
+    ]
 
 
-def _labeled_solution(row: dict[str, object]) -> LabeledSolution:
-    counts = zip(*(_ints(row[field.name]) for field in fields(StepLabel)), strict=True)
-    problem = Problem(
-        *(str(row[name]) for name in ("problem_id", "question", "gold_answer", "source")), split=""
-    )
-    steps = row["steps"]
-    assert isinstance(steps, list)
+def _labeled_solution(row: dict[str, object], place: str) -> LabeledSolution:
+    texts = {name: _present(row[name], name, place) for name in _LABEL_TEXTS}
+    steps = [str(step) for step in _filled(row["steps"], "steps", place)]
+    counts = {
+        field.name: [
+            _count(n, field.name, place) for n in _filled(row[field.name], field.name, place)
+        ]
+        for field in fields(StepLabel)
+    }
+    lengths = {name: len(listed) for name, listed in counts.items() if len(listed) != len(steps)}
+    if not steps or lengths:
+        raise DataError(f"{place}: {len(steps)} steps, but the lists have {lengths}; {_REMAKE}")
+    labels = tuple(StepLabel(*values) for values in zip(*counts.values(), strict=True))
+    for index, label in enumerate(labels):
+        if label.num_graded + label.num_undecided != label.num_rollouts:
+            raise DataError(
+                f"{place}: step {index} has {label.num_rollouts} rollouts, but "
+                f"{label.num_graded + label.num_undecided} verdicts; {_REMAKE}"
+            )
     return LabeledSolution(
-        problem=problem,
-        solution_id=str(row["solution_id"]),
-        steps=tuple(str(step) for step in steps),
-        labels=tuple(StepLabel(*values) for values in counts),
-        final_answer=str(row["final_answer"]),
-        verdict=Verdict(str(row["verdict"])),
+        problem=Problem(
+            *(texts[name] for name in ("problem_id", "question", "gold_answer", "source")), split=""
+        ),
+        solution_id=texts["solution_id"],
+        steps=tuple(steps),
+        labels=labels,
+        final_answer=texts["final_answer"],
+        verdict=_member(Verdict, texts["verdict"], place),
     )
 
 
-def _ints(value: object) -> list[int]:
-    assert isinstance(value, list)
-    return [int(number) for number in value]
+_LABEL_TEXTS = (
+    "problem_id",
+    "question",
+    "gold_answer",
+    "source",
+    "solution_id",
+    "final_answer",
+    "verdict",
+)
+_REMAKE = "make the labels again with `stepmark generate`"
+
+
+def _present(value: object, name: str, place: str) -> str:
+    if value is None:
+        raise DataError(f"{place}: {name} is null; {_REMAKE}")
+    return str(value)
+
+
+def _filled(value: object, name: str, place: str) -> list[object]:
+    if not isinstance(value, list) or None in value:
+        raise DataError(f"{place}: {name} is null or holds a null; {_REMAKE}")
+    return cast("list[object]", value)
+
+
+def _count(value: object, name: str, place: str) -> int:
+    if not isinstance(value, int) or value < 0:
+        raise DataError(f"{place}: {name} holds {value!r}, which is no count; {_REMAKE}")
+    return value
+
+
+def _member(kind: type[_Kind], value: object, place: str) -> _Kind:
+    try:
+        return kind(str(value))
+    except ValueError as error:
+        raise DataError(
+            f"{place}: {value!r} is none of {', '.join(kind)}; the file is damaged or another "
+            "program's"
+        ) from error
 
 
 def _table(records: Sequence[Problem] | Sequence[Rollout], schema: pa.Schema) -> pa.Table:

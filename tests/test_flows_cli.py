@@ -42,7 +42,8 @@ def check_error(done: subprocess.CompletedProcess[str], code: int, *words: str) 
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
-    (message,) = [line for line in done.stderr.splitlines() if line.startswith("stepmark: ")]
+    (message,) = done.stderr.splitlines()
+    assert message.startswith("stepmark: ")
     for word in words:
         assert word in message
 
@@ -188,3 +189,40 @@ def test_ctrl_c_is_quick_while_an_engine_loads(tmp_path: Path) -> None:
         time.sleep(delay)
         stop(process, number)
         (out / "selection.json").unlink()
+
+
+def test_sigterm_stops_a_background_job_that_ignores_sigint(config: Path, tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [*COMMAND, "generate", "--config", config, "--out", tmp_path, "--set", "problems.limit=9000"],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
+        env=ENVIRONMENT,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
+    )
+    deadline = time.monotonic() + 60
+    while not list(tmp_path.glob("rollouts/*.parquet")):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    process.terminate()
+    _, errors = process.communicate(timeout=20)
+    assert (process.returncode, errors) == (130, STOPPED)
+
+
+def test_a_refused_run_changes_neither_config_nor_selection(dataset: Path, config: Path) -> None:
+    before = {name: (dataset / name).read_bytes() for name in ("config.json", "selection.json")}
+    odd = ["--set", "problems.source=/nonexistent.jsonl", "--set", "labels.hard_threshold=0.5"]
+    check_error(stepmark("generate", "--config", config, "--out", dataset, *odd), 2, "nonexistent")
+    assert {name: (dataset / name).read_bytes() for name in before} == before
+
+
+def test_another_policy_in_between_changes_no_label(config: Path, tmp_path: Path) -> None:
+    def generate(*more: str) -> bytes:
+        arguments = ("--config", config, "--out", tmp_path, "--set", "problems.limit=4")
+        done = stepmark("generate", *arguments, *(x for one in more for x in ("--set", one)))
+        assert done.returncode == 0, done.stderr
+        return (tmp_path / "labels" / "train-00000-of-00001.parquet").read_bytes()
+
+    first = generate()
+    assert generate("allocation.policy=fixed", "allocation.num_rollouts=40") != first
+    assert generate() == first

@@ -1,6 +1,5 @@
 """Candidates of unseen problems, and hard labels against exact truth."""
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -43,9 +42,9 @@ def test_a_scorer_that_knows_the_truth_picks_the_right_solution(tmp_path: Path) 
 def test_candidates_are_found_again_and_are_root_rollouts_only(tmp_path: Path) -> None:
     run = config(split="test", limit=12)
     generate(run, tmp_path, on_progress=lambda _: None)  # a dataset with prefixes' rollouts
-    with pytest.raises(ConfigError, match="is a labelled dataset"):
+    with pytest.raises(ConfigError, match="holds labels, not candidates"):
         sample_candidates(run, tmp_path, on_progress=lambda _: None)
-    shutil.rmtree(tmp_path / "labels")
+    (tmp_path / "selection.json").unlink()
     problems = sample_candidates(run, tmp_path, on_progress=lambda _: None)
     assert [len(problem.candidates) for problem in problems] == [4] * 12
     stored = stored_rollouts(run, tmp_path)

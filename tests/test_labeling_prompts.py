@@ -112,8 +112,25 @@ def test_styles() -> None:
 
 
 def test_only_the_texts_in_use_define_a_prompt() -> None:
-    plain, chat = PromptConfig(plain_template="{question}"), PromptConfig(user_template="x")
+    plain, chat = PromptConfig(plain_template="{question}"), PromptConfig(user_template="x {question}")
     assert prompt_identity(chat, TOKENIZER) == prompt_identity(PromptConfig(), TOKENIZER)
     assert prompt_identity(plain, TOKENIZER) != prompt_identity(PromptConfig(), TOKENIZER)
     assert prompt_identity(plain, CHAT) == prompt_identity(PromptConfig(), CHAT)
     assert prompt_identity(chat, CHAT) != prompt_identity(PromptConfig(), CHAT)
+
+
+@pytest.mark.parametrize("tokenizer", [TOKENIZER, CHAT], ids=["plain", "chat"])
+def test_spelt_control_tokens_are_only_characters(tokenizer: Any) -> None:
+    spelt = tokenizer.eos_token
+    encoder = TokenPromptEncoder(PromptConfig(), tokenizer)
+    hostile = Problem("p", f"What is 1{spelt}+1?", "2", "s", "train")
+    plain = Problem("p", "What is 1+1?", "2", "s", "train")
+    control = set(tokenizer.all_special_ids)
+
+    def num_control(ids: tuple[int, ...]) -> int:
+        return sum(token_id in control for token_id in ids)
+
+    assert num_control(encoder.root(hostile).ids) == num_control(encoder.root(plain).ids)
+    assert spelt in decoded(tokenizer, encoder.root(hostile).ids)
+    (prompt,) = encoder.prefixes(plain, [f" a {spelt} 3", "\nb"]).values()
+    assert num_control(prompt.ids) == num_control(encoder.root(plain).ids)

@@ -285,7 +285,7 @@ class _StopFlag(StoppingCriteria):
 def _load_model(model: ModelConfig) -> Any:
     source = resolve_model(model)
     transformers_logging.disable_progress_bar()  # it would cut through ours
-    arguments: dict[str, Any] = {"dtype": model.dtype}
+    arguments: dict[str, Any] = {"dtype": model.dtype.value}
     if model.gguf_file:
         arguments = {
             "gguf_file": model.gguf_file,
@@ -299,9 +299,10 @@ def _load_model(model: ModelConfig) -> Any:
             trust_remote_code=model.trust_remote_code,
             **arguments,
         )
-    except (OSError, ValueError) as error:
+    except Exception as error:  # the readers of weights raise what they like
         raise ConfigError(
-            f"model.name = {model.name!r} cannot be loaded: {first_line(error)}"
+            f"model.name = {model.name!r} cannot be loaded: {first_line(error)}; its files may be "
+            "damaged or for another program: get them again"
         ) from error
 
 

@@ -6,7 +6,6 @@
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
-
 from enum import StrEnum
 from typing import TypeVar, cast
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field, field_validator
 
-from pipeline.config import FrozenConfig
+from pipeline.config import MAX_TOKENS, FrozenConfig
 
 QUESTION = "{question}"
 
@@ -24,16 +24,16 @@ class TrainConfig(FrozenConfig):
     """The text before the first step. `{question}` is the only place holder."""
     split: str = "train"
     """The split of the labels to train on."""
-    max_length: Annotated[int, Field(ge=8)] | None = None
+    max_length: Annotated[int, Field(ge=8, le=MAX_TOKENS)] | None = None
     """Tokens of question and steps together; steps that end beyond it are lost, and
     counted. None takes the model's own limit, but at most DEFAULT_MAX_LENGTH."""
     learning_rate: Annotated[float, Field(gt=0)] = 1e-5
     """The peak: a linear warm-up and a linear decay to 0 around it."""
-    epochs: Annotated[int, Field(ge=1)] = 1
+    epochs: Annotated[int, Field(ge=1, le=10_000)] = 1
     """One pass: soft Monte-Carlo labels are noisy, and a large model fits the noise after."""
-    batch_size: Annotated[int, Field(ge=1)] = 16
+    batch_size: Annotated[int, Field(ge=1, le=2**16)] = 16
     """Solutions in one forward pass of one device."""
-    gradient_accumulation: Annotated[int, Field(ge=1)] = 1
+    gradient_accumulation: Annotated[int, Field(ge=1, le=2**16)] = 1
     """Batches to one update; their labelled steps all weigh the same."""
     warmup_ratio: Annotated[float, Field(ge=0, lt=1)] = 0.05
     weight_decay: Annotated[float, Field(ge=0)] = 0.01
@@ -50,11 +50,12 @@ class TrainConfig(FrozenConfig):
             raise ValueError(f"the template {template!r} does not contain {QUESTION}")
         return template
 
-    def prompt(self, question: str) -> str:
-        """The text before the first step."""
-        return fill_template(self.template, question)
-
 
 def fill_template(template: str, question: str) -> str:
     """Put the question into the template; braces of LaTeX in either are only text."""
     return template.replace(QUESTION, question)
+
+
+def template_pieces(template: str) -> list[str]:
+    """The template's own text before, between and after its questions."""
+    return template.split(QUESTION)

@@ -7,8 +7,12 @@ token to many tokenizers) would show a step what follows it, and make the score 
 prefix depend on whether more text follows: there the text is cut and the two sides are
 encoded apart, and `num_cut_tokens` counts it. So under a causal model the score of step
 *i* is the same for the whole solution and for its prefix of *i* + 1 steps.
+
+Questions and steps are text: a `<|im_end|>` written in one is encoded letter by letter,
+and only the template's own control tokens (`control_spans`) become such.
 """
 
+import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,6 +20,7 @@ from itertools import accumulate, pairwise
 from typing import Any
 
 from pipeline.errors import DataError
+from train.config import fill_template, template_pieces
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +37,33 @@ class EncodedSteps:
     num_cut_tokens: int
 
 
+@dataclass(frozen=True, slots=True)
+class FilledTemplate:
+    """The text before the first step, and where the template itself has control tokens.
+
+    `controls` are the spans of those in `text`, in order.
+    """
+
+    text: str
+    controls: tuple[tuple[int, int], ...] = ()
+
+
+def fill(tokenizer: Any, template: str, question: str) -> FilledTemplate:
+    """Put the question into the template, and find the template's own control tokens."""
+    names = sorted(_control_tokens(tokenizer), key=len, reverse=True)
+    controls: list[tuple[int, int]] = []
+    start = 0
+    for piece in template_pieces(template) if names else ():
+        for match in re.finditer("|".join(map(re.escape, names)), piece):
+            controls.append((start + match.start(), start + match.end()))
+        start += len(piece) + len(question)
+    return FilledTemplate(fill_template(template, question), tuple(controls))
+
+
 def encode_steps(
-    tokenizer: Any, prompt: str, steps: Sequence[str], *, max_length: int
+    tokenizer: Any, prompt: FilledTemplate | str, steps: Sequence[str], *, max_length: int
 ) -> EncodedSteps:
-    """Encode a prompt and its steps with a fast tokenizer.
+    """Encode a prompt and its steps with a fast tokenizer. A `str` prompt is only text.
 
     A step that the tokenizer gives no token (it drops some control characters) has the
     position of the step before. Raises DataError for a step of white space only, and
@@ -44,9 +72,11 @@ def encode_steps(
     for step_index, step in enumerate(steps):
         if not step.strip():
             raise DataError(f"step {step_index} is {step!r}: a step needs content to be scored")
-    text = prompt + "".join(steps)
-    ends = list(accumulate((len(step) for step in steps), initial=len(prompt)))
-    ids, spans, num_cuts = _encode_cut(tokenizer, text, ends)
+    if isinstance(prompt, str):
+        prompt = FilledTemplate(prompt)
+    text = prompt.text + "".join(steps)
+    ends = list(accumulate((len(step) for step in steps), initial=len(prompt.text)))
+    ids, spans, num_cuts = _encode_cut(tokenizer, text, ends, prompt.controls)
     positions = _last_tokens(spans, ends)[1:]
     if -1 in positions:
         raise DataError(f"the tokenizer {tokenizer.name_or_path} gives no token to {text[:80]!r}")
@@ -70,24 +100,51 @@ def _opening_ids(tokenizer: Any) -> list[int]:
     return [token_id for token_id in tokenizer("")["input_ids"][:1] if token_id in openers]
 
 
-def _encode_cut(tokenizer: Any, text: str, ends: Sequence[int]) -> tuple[list[int], _Spans, int]:
-    """Ids and spans of `text` such that no token holds one of `ends` in its inside."""
+def _control_tokens(tokenizer: Any) -> dict[str, int]:
+    """Special tokens that stand for no text: all but the one for unknown letters."""
+    return {
+        token.content: token_id
+        for token_id, token in tokenizer.added_tokens_decoder.items()
+        if token.special and token_id != tokenizer.unk_token_id
+    }
+
+
+def _encode_cut(
+    tokenizer: Any, text: str, ends: Sequence[int], controls: Sequence[tuple[int, int]]
+) -> tuple[list[int], _Spans, int]:
+    """Ids and spans of `text` such that no token holds one of `ends` in its inside, and the
+    spans `controls`, and nothing else, are control tokens.
+    """
+    control_ids = _control_tokens(tokenizer)
+    borders = {0, len(text), *(border for span in controls for border in span)}
     cuts: set[int] = set()
     while True:
         ids: list[int] = []
         spans: _Spans = []
-        for start, end in pairwise([0, *sorted(cuts), len(text)]):
+        for start, end in pairwise(sorted(borders | cuts)):
+            if (start, end) in controls:
+                ids.append(control_ids[text[start:end]])
+                spans.append((start, end))
+                continue
             # not truncated and not warned of: lost steps are counted by the caller
             encoded = tokenizer(
                 text[start:end],
                 add_special_tokens=False,
+                split_special_tokens=True,
                 return_offsets_mapping=True,
                 truncation=False,
                 verbose=False,
             )
             ids += encoded["input_ids"]
             spans += [(a + start, b + start) for a, b in encoded["offset_mapping"]]
-        new_cuts = _ends_inside(spans, ends) - cuts
+        # Unigram vocabularies hold their control tokens as pieces, which `split` overlooks
+        written = [
+            span
+            for token_id, span in zip(ids, spans, strict=True)
+            if token_id in control_ids.values() and span not in controls
+        ]
+        new_cuts = _ends_inside(spans, ends) | {start + 1 for start, _ in written}
+        new_cuts -= borders | cuts
         if not new_cuts:
             return ids, spans, len(cuts)
         cuts |= new_cuts

@@ -16,7 +16,7 @@ from datasets.exceptions import DatasetsError
 
 from pipeline.errors import ConfigError, DataError
 from train.config import TrainConfig
-from train.encode import EncodedSteps, encode_steps
+from train.encode import EncodedSteps, encode_steps, fill
 
 BATCH_ROWS = 1000
 """Rows of Parquet in memory at once while reading."""
@@ -108,9 +108,8 @@ def encode_labels(
     for row in read_labels(dataset_path, split=config.split):
         num_steps += len(row.steps)
         num_unlabelled_steps += row.mc_values.count(None)
-        encoded = encode_steps(
-            tokenizer, config.prompt(row.question), row.steps, max_length=max_length
-        )
+        prompt = fill(tokenizer, config.template, row.question)
+        encoded = encode_steps(tokenizer, prompt, row.steps, max_length=max_length)
         solutions.append((_question_hash(row.question), _labelled(encoded, row)))
     if not solutions:
         raise DataError(f"{dataset_path / 'labels'} has no rows in split {config.split!r}")

@@ -53,7 +53,7 @@ def load_base(config: TrainConfig) -> tuple[PreTrainedModel, PreTrainedTokenizer
                 config=_without_head_dropout(model_config),
                 dtype=torch.float32,
             )
-    except (OSError, ValueError) as error:
+    except Exception as error:  # the readers of weights raise what they like
         raise ConfigError(
             f"base_model = {config.base_model!r} cannot be loaded as a token classifier: {error}"
         ) from error
@@ -86,7 +86,7 @@ def load_prm(
         with quiet_transformers():
             tokenizer = AutoTokenizer.from_pretrained(path)
             model = AutoModelForTokenClassification.from_pretrained(path)
-    except (OSError, ValueError) as error:
+    except Exception as error:  # the readers of weights raise what they like
         raise DataError(f"the PRM in {path} cannot be loaded: {error}") from error
     version = model.config.stepmark.get("format_version")
     if version != FORMAT_VERSION:

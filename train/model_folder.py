@@ -1,4 +1,7 @@
-"""A folder that is either whole or not there: written beside its place, then renamed."""
+"""A folder that is either whole or not there: written beside its place, then renamed.
+
+A link to a folder is followed and stays.
+"""
 
 import os
 import shutil
@@ -6,7 +9,9 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from pipeline.errors import ConfigError
+from safetensors import SafetensorError
+
+from pipeline.errors import ConfigError, DataError
 
 
 def is_prm_folder(path: Path) -> bool:
@@ -17,9 +22,14 @@ def is_prm_folder(path: Path) -> bool:
 
 def require_replaceable(path: Path) -> None:
     """Raise ConfigError where a trained model must not be written to `path`."""
-    if not path.exists() or is_prm_folder(path):
-        return
-    if not path.is_dir() or any(path.iterdir()):
+    try:
+        is_free = not path.exists() or is_prm_folder(path)
+        is_free = is_free or (path.is_dir() and not any(path.iterdir()))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(
+            f"{path} cannot be looked into ({error}); name another output folder"
+        ) from error
+    if not is_free:
         raise ConfigError(
             f"{path} is there and is not a PRM trained by stepmark; it is not overwritten, "
             "name another output folder"
@@ -31,24 +41,41 @@ def replacing_folder(path: Path) -> Generator[Path]:
     """A fresh folder to write into, which takes the place of `path` on leaving.
 
     After an exception `path` is as before. What a killed run left is removed first; a run
-    killed between the two renames left the previous folder, which is put back.
+    killed between the two renames left the previous folder, which is put back. Raises
+    ConfigError as `require_replaceable`, and DataError where the folder cannot be written.
     """
     require_replaceable(path)
+    path = Path(os.path.realpath(path))
     partial, previous = (path.with_name(f".{path.name}.{end}") for end in ("partial", "previous"))
-    if previous.exists() and not path.exists():
-        previous.rename(path)
-    for leftover in (partial, previous):
-        shutil.rmtree(leftover, ignore_errors=True)
-    partial.mkdir(parents=True)
+    with clear_errors(path):
+        if previous.exists() and not path.exists():
+            previous.rename(path)
+        for leftover in (partial, previous):
+            shutil.rmtree(leftover, ignore_errors=True)
+        partial.mkdir(parents=True)
     try:
         yield partial
-        _sync(partial)
-        if path.exists():
-            path.rename(previous)
-        partial.rename(path)
+        with clear_errors(path):
+            _sync(partial)
+            if path.exists():
+                path.rename(previous)
+            partial.rename(path)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     shutil.rmtree(previous, ignore_errors=True)
+
+
+@contextmanager
+def clear_errors(path: Path) -> Generator[None]:
+    """Turn a failure to write the model `path` into a DataError that says what to do."""
+    try:
+        yield
+    except (OSError, SafetensorError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or error
+        raise DataError(
+            f"the trained model cannot be written to {path} ({reason}); free space or name a "
+            "folder that you may write to, then train again: an earlier model there is as it was"
+        ) from error
 
 
 def _sync(folder: Path) -> None:

@@ -10,8 +10,7 @@ from typing import Any
 
 import torch
 
-from train.config import fill_template
-from train.encode import encode_steps
+from train.encode import encode_steps, fill
 from train.model import default_device, load_prm, score_encoded
 
 logger = logging.getLogger(__name__)
@@ -61,7 +60,7 @@ class PrmScorer:
         solutions = [
             encode_steps(
                 self._tokenizer,
-                fill_template(self._template, question),
+                fill(self._tokenizer, self._template, question),
                 steps,
                 max_length=self._max_length,
             )

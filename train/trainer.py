@@ -7,6 +7,7 @@ under gradient accumulation.
 
 import json
 import logging
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -26,12 +27,13 @@ from transformers import (
 )
 from transformers.trainer_callback import PrinterCallback
 
+from pipeline.errors import DataError
 from train.config import TrainConfig
 from train.labels import EncodedLabels, EncodedSolution, encode_labels
 from train.loss import IGNORED, squared_error, step_logits
 from train.metrics import agreement, brier, step_auc
 from train.model import load_base, pad_ids, pad_steps, quiet_transformers, score_encoded
-from train.model_folder import replacing_folder, require_replaceable
+from train.model_folder import clear_errors, replacing_folder, require_replaceable
 
 logger = logging.getLogger(__name__)
 
@@ -95,7 +97,8 @@ def train_prm(
 
     `out_path` is replaced at the end, whole or not at all. Raises ConfigError where it is
     something other than an earlier PRM or the base model cannot be used, and DataError
-    for labels that cannot be.
+    for labels that cannot be, for a training that diverged and for a place that cannot be
+    written.
     """
     started = time.monotonic()
     require_replaceable(out_path)
@@ -107,10 +110,12 @@ def train_prm(
         trainer = _trainer(model, labels.train, config, folder, on_progress)
         trainer.train()
         report = _report(labels, trainer, config, time.monotonic() - started)
-        model.save_pretrained(folder)
-        tokenizer.save_pretrained(folder)
-        text = json.dumps(asdict(report), indent=2, ensure_ascii=False)
-        (folder / REPORT_NAME).write_text(text + "\n", encoding="utf-8")
+        _require_finite(model, report, labels.train[0])
+        with clear_errors(out_path):
+            model.save_pretrained(folder)
+            tokenizer.save_pretrained(folder)
+            text = json.dumps(asdict(report), indent=2, ensure_ascii=False, allow_nan=False)
+            (folder / REPORT_NAME).write_text(text + "\n", encoding="utf-8")
     logger.info(
         "trained on %d steps of %d solutions (%d lost, %d unlabelled), last epoch's loss %.4f",
         report.num_train_steps,
@@ -138,10 +143,16 @@ class PrmTrainer(Trainer):
         return_outputs: bool = False,
         num_items_in_batch: Tensor | int | None = None,
     ) -> Any:
-        """The mean squared error over the labelled steps of the whole update."""
+        """The mean squared error over the labelled steps of the whole update.
+
+        Raises DataError where it is no finite number.
+        """
         outputs = model(input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"])
         logits_BS = step_logits(outputs.logits, inputs["step_positions"])
         total, num_labelled = squared_error(logits_BS, inputs["labels"])
+        if not torch.isfinite(total):
+            num_updates = self.state.global_step
+            raise _diverged(num_updates, learning_rate=self.args.learning_rate)
         if num_items_in_batch is None:
             loss = total / max(num_labelled, 1)
         else:
@@ -215,6 +226,7 @@ def _trainer(
         remove_unused_columns=False,
         save_strategy="no",
         logging_strategy="epoch",
+        logging_nan_inf_filter=False,  # compute_loss refuses such a loss
         report_to="none",
         disable_tqdm=True,
     )
@@ -250,6 +262,28 @@ def _report(
         train_loss=losses[-1],
         validation=_validate(trainer.model, labels.validation),
         config=config.model_dump(mode="json"),
+    )
+
+
+def _require_finite(model: Any, report: TrainReport, example: EncodedSolution) -> None:
+    """The last update comes after the last loss: look at what it made, too."""
+    figures = [*report.epoch_losses, *score_encoded(model, [example.encoded])[0]]
+    if report.validation is not None:
+        figures.append(report.validation.loss)
+    is_finite = all(bool(torch.isfinite(weights).all()) for weights in model.parameters())
+    if not (is_finite and all(map(math.isfinite, figures))):
+        raise _diverged(report.num_updates, learning_rate=report.config["learning_rate"])
+
+
+def _diverged(num_updates: int, *, learning_rate: float) -> DataError:
+    if num_updates == 0:
+        return DataError(
+            "the base model gives outputs that are not finite numbers before any training; its "
+            "weights are damaged: name another train.base_model"
+        )
+    return DataError(
+        f"training diverged: after {num_updates} updates the model's outputs are not finite "
+        f"numbers; lower train.learning_rate (it is {learning_rate:g}). Nothing was saved"
     )
 
 

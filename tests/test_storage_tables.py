@@ -1,15 +1,24 @@
 """Label rows: exactly the agreed columns, nulls where nothing is known, and back again."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from grading.verdict import Verdict
-from pipeline.records import LabeledSolution, Problem, StepLabel
+from pipeline.errors import DataError
+from pipeline.records import FinishReason, LabeledSolution, Problem, Rollout, StepLabel
 from storage.dataset import read_labels, write_labels
-from storage.tables import labels_from_table, labels_to_table
+from storage.schema import LABELS, ROLLOUTS
+from storage.tables import (
+    labels_from_table,
+    labels_to_table,
+    rollouts_from_table,
+    rollouts_to_table,
+)
 
 COLUMNS = {
     "problem_id": "string", "question": "string", "gold_answer": "string", "source": "string",
@@ -121,3 +130,59 @@ def test_an_empty_table_has_the_columns() -> None:
     )
     assert table.column_names == list(COLUMNS)
     assert labels_from_table(table) == []
+
+
+def changed(column: str, value: object) -> pa.Table:
+    """The labels of SOLUTION and OTHER, with another value in the second row."""
+    table = labels_to_table(
+        [SOLUTION, OTHER],
+        completer="c",
+        generator="g",
+        sampling_digest="d",
+        grader_version="v",
+        hard_threshold=0.0,
+    )
+    at = table.column_names.index(column)
+    first = table.column(at)[0].as_py()
+    return table.set_column(at, LABELS.field(at), pa.array([first, value], LABELS.field(at).type))
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "message"),
+    [
+        ("num_correct", None, "num_correct is null"),
+        ("num_correct", [None], "num_correct is null or holds a null"),
+        ("num_correct", [], r"1 steps, but the lists have {'num_correct': 0}"),
+        ("num_reused", [0, 0], r"1 steps, but the lists have {'num_reused': 2}"),
+        ("num_truncated", [-1], "num_truncated holds -1"),
+        ("num_correct", [1], "step 0 has 1 rollouts, but 2 verdicts"),
+        ("steps", None, "steps is null"),
+        ("steps", [], "0 steps, but"),
+        ("question", None, "question is null"),
+        ("verdict", "maybe", "'maybe' is none of correct, incorrect, undecided"),
+        ("verdict", None, "verdict is null"),
+    ],
+)
+def test_a_damaged_label_row_is_named(column: str, value: object, message: str) -> None:
+    with pytest.raises(DataError, match=message) as error:
+        labels_from_table(changed(column, value))
+    assert str(error.value).startswith("row 1 of the labels (solution 'q/d/3'): ")
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("verdict", "maybe", "row 1 of the rollouts: 'maybe' is none of correct,"),
+        ("finish_reason", None, "row 1 of the rollouts: None is none of stop, length"),
+    ],
+)
+def test_a_damaged_rollout_is_named(field: str, value: object, message: str) -> None:
+    rollout = Rollout(
+        "p", "x", 0, "1", "1", Verdict.CORRECT, "text", FinishReason.STOP, 1, "c", "d", "g", 1, "t"
+    )
+    table = rollouts_to_table([rollout, replace(rollout, rollout_index=1)])
+    assert rollouts_from_table(table)[0] == rollout
+    at = table.column_names.index(field)
+    damaged = pa.array([getattr(rollout, field), value], pa.string())
+    with pytest.raises(DataError, match=message):
+        rollouts_from_table(table.set_column(at, ROLLOUTS.field(at), damaged))

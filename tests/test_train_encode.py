@@ -5,7 +5,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
 from pipeline.errors import DataError
-from train.encode import encode_steps
+from train.encode import encode_steps, fill
 
 
 def make_tokenizer(*, merges: tuple[tuple[str, str], ...] = ()) -> PreTrainedTokenizerFast:
@@ -100,3 +100,53 @@ def test_a_step_without_content_is_refused() -> None:
 
 def test_no_steps_have_no_positions() -> None:
     assert encode_steps(LETTERS, "Q", [], max_length=100).step_positions == ()
+
+
+SPELLED = "a</s>b<s>"
+
+
+def test_control_tokens_written_in_question_or_step_are_letters() -> None:
+    assert 1 in LETTERS(SPELLED)["input_ids"]
+    encoded = encode_steps(LETTERS, f"Q{SPELLED}", [f" {SPELLED}", "</s>"], max_length=100)
+    assert min(encoded.input_ids) > 1
+    assert LETTERS.decode(encoded.input_ids) == f"Q{SPELLED} {SPELLED}</s>"
+    assert encoded.step_positions == (19, 23)
+    assert encoded.num_cut_tokens == 0
+
+
+def test_the_opening_token_is_kept_beside_a_written_one() -> None:
+    tokenizer = make_tokenizer()
+    tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
+        single="<s> $A", special_tokens=[("<s>", 0)]
+    )
+    encoded = encode_steps(tokenizer, "<s>Q", ["</s>"], max_length=100)
+    assert encoded.input_ids[0] == 0
+    assert min(encoded.input_ids[1:]) > 1
+    assert encoded.step_positions == (8,)
+
+
+def test_control_tokens_of_the_template_are_control_tokens() -> None:
+    template, question = "<s>{question}</s>.\nA: {question}", "a</s>"
+    prompt = fill(MERGING, template, question)
+    assert prompt.text == "<s>a</s></s>.\nA: a</s>"
+    encoded = encode_steps(MERGING, prompt, ["<s>"], max_length=100)
+    assert [at for at, token_id in enumerate(encoded.input_ids) if token_id < 2] == [0, 6]
+    assert MERGING.decode(encoded.input_ids) == prompt.text + "<s>"
+    # <s> a < / s > </s> . LF A : space a < / s >, then < s >
+    assert encoded.step_positions == (18,)
+    assert encoded.num_cut_tokens == 0
+
+
+def test_a_vocabulary_that_holds_its_control_tokens_as_pieces() -> None:
+    pieces = ["<unk>", "</s>", *"a</s>", "▁"]
+    scores = [-10.0, -0.1, *[-5.0] * 6]
+    backend = Tokenizer(models.Unigram(list(zip(pieces, scores, strict=True)), unk_id=0))
+    backend.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="never")
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=backend, eos_token="</s>", unk_token="<unk>"
+    )
+    assert 1 in tokenizer("a</s>", split_special_tokens=True)["input_ids"]
+    encoded = encode_steps(tokenizer, "a", ["</s>", "z</s>"], max_length=100)
+    names = tokenizer.convert_ids_to_tokens(list(encoded.input_ids))
+    assert names == ["a", "<", "/", "s", ">", "<unk>", "<", "/", "s", ">"]
+    assert encoded.step_positions == (4, 9)

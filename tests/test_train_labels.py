@@ -11,7 +11,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from pipeline.errors import ConfigError, DataError
-from train.config import TrainConfig
+from train.config import TrainConfig, fill_template
 from train.labels import EncodedLabels, encode_labels, read_labels
 
 Row = dict[str, Any]
@@ -196,6 +196,9 @@ def test_both_sides_have_a_question_or_it_is_an_error(encode: Encode) -> None:
 
 def test_braces_are_only_text() -> None:
     config = TrainConfig(template=r"\boxed{} {0} {question}:")
-    assert config.prompt(r"\frac{1}{x} {question}") == r"\boxed{} {0} \frac{1}{x} {question}:"
+    assert (
+        fill_template(config.template, r"\frac{1}{x} {question}")
+        == r"\boxed{} {0} \frac{1}{x} {question}:"
+    )
     with pytest.raises(ValidationError, match="does not contain"):
         TrainConfig(template="Question:")

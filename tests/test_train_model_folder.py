@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.errors import ConfigError
-from train.model_folder import is_prm_folder, replacing_folder
+from pipeline.errors import ConfigError, DataError
+from train.model_folder import is_prm_folder, replacing_folder, require_replaceable
 
 
 def make_prm(path: Path, mark: str) -> Path:
@@ -82,3 +82,32 @@ def test_an_empty_folder_may_be_filled(tmp_path: Path) -> None:
     with replacing_folder(out) as folder:
         (folder / "a").write_text("a")
     assert names(out) == {"a"}
+
+
+def test_a_link_to_a_model_is_followed_and_stays(tmp_path: Path) -> None:
+    (tmp_path / "big").mkdir()
+    real = make_prm(tmp_path / "big" / "prm", "old")
+    link = tmp_path / "prm"
+    link.symlink_to("big/prm")
+    with replacing_folder(link) as folder:
+        (folder / "weights").write_text("w")
+    assert link.is_symlink()
+    assert names(real) == {"weights"}
+    assert names(real.parent) == {"prm"}
+    assert names(tmp_path) == {"big", "prm"}
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    with (
+        pytest.raises(DataError, match=r"cannot be written to /sys/prm \(.*\); free space or name"),
+        replacing_folder(Path("/sys/prm")),
+    ):
+        raise AssertionError
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DataError, match="Not a directory"), replacing_folder(tmp_path / "file/prm"):
+        pass
+    for name in ("x" * 300, "binary"):
+        (tmp_path / "binary").mkdir(exist_ok=True)
+        (tmp_path / "binary" / "config.json").write_bytes(b"\xff")
+        with pytest.raises(ConfigError, match="cannot be looked into"):
+            require_replaceable(tmp_path / name)

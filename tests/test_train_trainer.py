@@ -2,6 +2,7 @@
 
 import json
 import random
+import resource
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ from transformers import (
 from pipeline.errors import ConfigError, DataError
 from search.scoring import StepScorer
 from train.config import TrainConfig
-from train.encode import EncodedSteps
+from train.encode import EncodedSteps, encode_steps, fill
 from train.labels import EncodedSolution
 from train.model import load_base, score_encoded
 from train.scorer import PrmScorer
@@ -327,3 +328,75 @@ def test_head_dropout_is_off_whatever_it_is_called(base_path: Path, tmp_path: Pa
         assert model.config.classifier_dropout == 0.0
         assert model.dtype is torch.float32
     assert bert.config.hidden_dropout_prob == 0.1
+
+
+@pytest.fixture
+def earlier(base_path: Path, dataset_path: Path, tmp_path: Path) -> tuple[Path, bytes]:
+    """An earlier PRM, the only thing in its folder, and its weights."""
+    out = tmp_path / "prm"
+    train_prm(dataset_path, out, make_config(base_path, epochs=1))
+    return out, (out / "model.safetensors").read_bytes()
+
+
+@pytest.mark.parametrize("validation_share", [0.0, 0.25])
+def test_a_training_that_diverged_saves_nothing(
+    base_path: Path, dataset_path: Path, earlier: tuple[Path, bytes], validation_share: float
+) -> None:
+    out, before = earlier
+    changes = {"learning_rate": 1e38, "warmup_ratio": 0.0, "validation_share": validation_share}
+    # two updates an epoch, of which the last is not followed by a loss
+    for settings in ({"epochs": 3}, {"epochs": 1, "batch_size": 2**16}):
+        config = make_config(base_path, **changes | settings)
+        with pytest.raises(DataError, match=r"training diverged: after \d+ updates") as error:
+            train_prm(dataset_path, out, config)
+        assert "lower train.learning_rate (it is 1e+38)" in str(error.value)
+        assert (out / "model.safetensors").read_bytes() == before
+        assert [entry.name for entry in out.parent.iterdir()] == ["prm"]
+
+
+def test_damaged_base_models_are_named(base_path: Path, dataset_path: Path, tmp_path: Path) -> None:
+    model = LlamaForCausalLM.from_pretrained(base_path)
+    with torch.no_grad():
+        model.model.norm.weight.fill_(float("nan"))
+    save_tokenizer(tmp_path / "base")
+    model.save_pretrained(tmp_path / "base")
+    with pytest.raises(DataError, match="base model gives outputs that are not finite"):
+        train_prm(dataset_path, tmp_path / "prm", make_config(tmp_path / "base"))
+    weights = tmp_path / "base" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:1000])
+    with pytest.raises(ConfigError, match=r"base_model = .* cannot be loaded"):
+        train_prm(dataset_path, tmp_path / "prm", make_config(tmp_path / "base"))
+    assert [entry.name for entry in tmp_path.iterdir()] == ["base"]
+
+
+def test_a_full_disk_keeps_the_earlier_model(
+    base_path: Path, dataset_path: Path, earlier: tuple[Path, bytes]
+) -> None:
+    out, before = earlier
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) // 2, limits[1]))
+    try:
+        with pytest.raises(
+            DataError, match=r"cannot be written to .*prm \(.*\); free space or name"
+        ):
+            train_prm(dataset_path, out, make_config(base_path, epochs=1, seed=9))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert (out / "model.safetensors").read_bytes() == before
+    assert [entry.name for entry in out.parent.iterdir()] == ["prm"]
+
+
+def test_a_control_token_written_in_a_step_is_scored_as_text(
+    trained: tuple[Path, TrainReport],
+) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(trained[0])
+    prompt = fill(tokenizer, "Question: {question}\nAnswer:", "<end>?")
+    assert 0 not in encode_steps(tokenizer, prompt, ["\n1<end>="], max_length=96).input_ids
+    item = ("<end>?", ["\n1<end>="])
+    ids = torch.tensor(
+        [tokenizer("Question: <end>?\nAnswer:\n1<end>=", split_special_tokens=True)["input_ids"]]
+    )
+    model = AutoModelForTokenClassification.from_pretrained(trained[0]).eval()
+    with torch.no_grad():
+        expected = torch.sigmoid(model(input_ids=ids).logits[0, -1, 0]).item()
+    assert PrmScorer.load(trained[0]).score([item]) == [(pytest.approx(expected, abs=1e-5),)]

@@ -9,7 +9,7 @@ encoded apart, and `num_cut_tokens` counts it. So under a causal model the score
 *i* is the same for the whole solution and for its prefix of *i* + 1 steps.
 
 Questions and steps are text: a `<|im_end|>` written in one is encoded letter by letter,
-and only the template's own control tokens (`control_spans`) become such.
+and only the template's own control tokens (`fill` finds them) become such.
 """
 
 import re
@@ -54,8 +54,8 @@ def fill(tokenizer: Any, template: str, question: str) -> FilledTemplate:
     controls: list[tuple[int, int]] = []
     start = 0
     for piece in template_pieces(template) if names else ():
-        for match in re.finditer("|".join(map(re.escape, names)), piece):
-            controls.append((start + match.start(), start + match.end()))
+        matches = re.finditer("|".join(map(re.escape, names)), piece)
+        controls += [(start + match.start(), start + match.end()) for match in matches]
         start += len(piece) + len(question)
     return FilledTemplate(fill_template(template, question), tuple(controls))
 
@@ -115,39 +115,44 @@ def _encode_cut(
     """Ids and spans of `text` such that no token holds one of `ends` in its inside, and the
     spans `controls`, and nothing else, are control tokens.
     """
-    control_ids = _control_tokens(tokenizer)
+    known = _control_tokens(tokenizer)
+    control_ids, control_spans = set(known.values()), set(controls)
     borders = {0, len(text), *(border for span in controls for border in span)}
     cuts: set[int] = set()
     while True:
         ids: list[int] = []
         spans: _Spans = []
         for start, end in pairwise(sorted(borders | cuts)):
-            if (start, end) in controls:
-                ids.append(control_ids[text[start:end]])
+            if (start, end) in control_spans:
+                ids.append(known[text[start:end]])
                 spans.append((start, end))
-                continue
-            # not truncated and not warned of: lost steps are counted by the caller
-            encoded = tokenizer(
-                text[start:end],
-                add_special_tokens=False,
-                split_special_tokens=True,
-                return_offsets_mapping=True,
-                truncation=False,
-                verbose=False,
-            )
-            ids += encoded["input_ids"]
-            spans += [(a + start, b + start) for a, b in encoded["offset_mapping"]]
-        # Unigram vocabularies hold their control tokens as pieces, which `split` overlooks
-        written = [
-            span
-            for token_id, span in zip(ids, spans, strict=True)
-            if token_id in control_ids.values() and span not in controls
-        ]
-        new_cuts = _ends_inside(spans, ends) | {start + 1 for start, _ in written}
-        new_cuts -= borders | cuts
+            else:
+                piece_ids, piece_spans = _encode_text(tokenizer, text[start:end])
+                ids += piece_ids
+                spans += [(a + start, b + start) for a, b in piece_spans]
+        # Unigram vocabularies hold control tokens as pieces, found in plain text too
+        written = {
+            start + 1
+            for token_id, (start, end) in zip(ids, spans, strict=True)
+            if token_id in control_ids and (start, end) not in control_spans
+        }
+        new_cuts = (_ends_inside(spans, ends) | written) - borders - cuts
         if not new_cuts:
             return ids, spans, len(cuts)
         cuts |= new_cuts
+
+
+def _encode_text(tokenizer: Any, text: str) -> tuple[list[int], _Spans]:
+    # not truncated and not warned of: lost steps are counted by the caller
+    encoded = tokenizer(
+        text,
+        add_special_tokens=False,
+        split_special_tokens=True,
+        return_offsets_mapping=True,
+        truncation=False,
+        verbose=False,
+    )
+    return encoded["input_ids"], encoded["offset_mapping"]
 
 
 def _ends_inside(spans: _Spans, ends: Sequence[int]) -> set[int]:

@@ -193,7 +193,16 @@ def test_ctrl_c_is_quick_while_an_engine_loads(tmp_path: Path) -> None:
 
 def test_sigterm_stops_a_background_job_that_ignores_sigint(config: Path, tmp_path: Path) -> None:
     process = subprocess.Popen(
-        [*COMMAND, "generate", "--config", config, "--out", tmp_path, "--set", "problems.limit=9000"],
+        [
+            *COMMAND,
+            "generate",
+            "--config",
+            config,
+            "--out",
+            tmp_path,
+            "--set",
+            "problems.limit=9000",
+        ],
         stderr=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         text=True,

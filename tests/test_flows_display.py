@@ -138,6 +138,8 @@ def test_the_table_has_every_method_and_n() -> None:
         assert word in text
 
 
-@pytest.mark.parametrize(("text", "result"), [("a\tb\nc", "a\tb\nc"), ("a\r\u2028b", "a��b"), ("é数🙂", "é数🙂")])
+@pytest.mark.parametrize(
+    ("text", "result"), [("a\tb\nc", "a\tb\nc"), ("a\r\u2028b", "a��b"), ("é数🙂", "é数🙂")]
+)
 def test_printable(text: str, result: str) -> None:
     assert printable(text) == result

@@ -112,7 +112,10 @@ def test_styles() -> None:
 
 
 def test_only_the_texts_in_use_define_a_prompt() -> None:
-    plain, chat = PromptConfig(plain_template="{question}"), PromptConfig(user_template="x {question}")
+    plain, chat = (
+        PromptConfig(plain_template="{question}"),
+        PromptConfig(user_template="x {question}"),
+    )
     assert prompt_identity(chat, TOKENIZER) == prompt_identity(PromptConfig(), TOKENIZER)
     assert prompt_identity(plain, TOKENIZER) != prompt_identity(PromptConfig(), TOKENIZER)
     assert prompt_identity(plain, CHAT) == prompt_identity(PromptConfig(), CHAT)

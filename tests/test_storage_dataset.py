@@ -239,12 +239,17 @@ def test_a_bad_file_is_named(tmp_path: Path, damage: str) -> None:
         read_rollouts(tmp_path)
 
 
-def test_the_label_snapshot_is_replaced_whole(tmp_path: Path) -> None:
+def test_the_label_snapshot_of_a_split_is_replaced_whole(tmp_path: Path) -> None:
     empty = LABELS.empty_table()
     write_labels(tmp_path, {"train": empty, "dev": empty})
+    folder = tmp_path / "labels"
+    for split in ("train", "dev"):  # a snapshot in two files, as another version may write
+        (folder / f"{split}-00000-of-00001.parquet").rename(
+            folder / f"{split}-00001-of-00002.parquet"
+        )
     write_labels(tmp_path, {"train": empty})
-    left = [one.name for one in (tmp_path / "labels").iterdir()]
-    assert left == ["train-00000-of-00001.parquet"]
+    left = sorted(one.name for one in folder.iterdir())
+    assert left == ["dev-00001-of-00002.parquet", "train-00000-of-00001.parquet"]
     assert read_labels(tmp_path) == []
     with pytest.raises(DataError, match=r"has no labels; run `stepmark generate --config FILE"):
         read_labels(tmp_path / "other")

@@ -15,6 +15,7 @@ of engines; a policy's answer depends on the told rollouts only, never on their 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import count, takewhile
 from typing import Annotated, Self
 
 from pydantic import Field, model_validator
@@ -79,15 +80,21 @@ def drawn_by_policy(rollouts: Sequence[Rollout], config: AllocationConfig) -> li
     More may be stored, from an earlier run with another policy: a label is a function of
     the present config, not of the folder's history. Of an unfinished prefix all count.
     """
-    ordered = sorted(rollouts, key=lambda rollout: rollout.rollout_index)
+    ordered = _without_gap(rollouts)
     num_decided, num_wanted = _last_decision(ordered, config)
     return ordered if num_wanted else ordered[:num_decided]
 
 
 def _num_missing(rollouts: Sequence[Rollout], config: AllocationConfig) -> int:
-    ordered = sorted(rollouts, key=lambda rollout: rollout.rollout_index)
+    ordered = _without_gap(rollouts)
     num_decided, num_wanted = _last_decision(ordered, config)
     return num_wanted - (len(ordered) - num_decided) if num_wanted else 0
+
+
+def _without_gap(rollouts: Sequence[Rollout]) -> list[Rollout]:
+    """The rollouts numbered 0, 1, 2, … up to the first that is missing (its file was lost)."""
+    by_index = {rollout.rollout_index: rollout for rollout in rollouts}
+    return [by_index[index] for index in takewhile(by_index.__contains__, count())]
 
 
 def _last_decision(ordered: Sequence[Rollout], config: AllocationConfig) -> tuple[int, int]:

@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -140,7 +142,18 @@ def test_transformers_by_flow_and_deployment(prefect: Prefect, tmp_path: Path) -
 def test_vllm_by_the_command_and_the_deployment(prefect: Prefect, tmp_path: Path) -> None:
     config = CHECKOUT / "configs" / "demo.toml"
     overrides = ["problems.limit=2", "engine.kind=vllm", "engine.max_num_seqs=64"]
-    direct = _generate(config, overrides, tmp_path / "direct")
+    settings = [argument for one in overrides for argument in ("--set", one)]
+    arguments = ["generate", "--config", str(config), "--out", str(tmp_path / "direct"), *settings]
+    done = subprocess.run(
+        [sys.executable, "-c", "from flows.cli import main; main()", *arguments],
+        cwd=CHECKOUT,
+        capture_output=True,
+        check=False,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    direct = read_manifest(tmp_path / "direct")
     out = tmp_path / "dataset"
     run_id = prefect.submit(
         "generate-labels", config=str(config), out=str(out), overrides=overrides

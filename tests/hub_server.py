@@ -149,9 +149,7 @@ class HubHandler(BaseHTTPRequestHandler):
         self.server.refused.append(f"{self.command} {self.path}")
         self.fail(HTTPStatus.FORBIDDEN, "OtherHost")
 
-    def fail(
-        self, status: HTTPStatus, code: str, headers: dict[str, str] | None = None
-    ) -> None:
+    def fail(self, status: HTTPStatus, code: str, headers: dict[str, str] | None = None) -> None:
         message = json.dumps({"error": code}).encode()
         self.send(status, message, {**(headers or {}), "X-Error-Code": code})
 

@@ -1,9 +1,9 @@
-"""Read problems: jsonl, csv, Parquet, Hub datasets, and the bundled demo domain.
+"""Read problems: jsonl, csv, Parquet, Hub datasets (also as folders), and the bundled demo domain.
 
 Columns are given by name or by a preset (`../docs/vocabulary.md` has the words). A row
 that cannot be used is *rejected*: listed with its number and the reason, never fatal and
 never dropped in silence. Row numbers are 1-based: the line of a jsonl or csv file (the
-csv header is line 1), the row of a Parquet file or Hub dataset.
+csv header is line 1), the row of a Parquet file or of a dataset's split.
 
 A problem without an id column is named by its content, so the same question in two files
 is the same problem, and a changed question is a new one.
@@ -20,6 +20,7 @@ from decimal import Decimal
 from enum import StrEnum
 from io import TextIOWrapper
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated, BinaryIO, cast
 
 import pyarrow as pa
@@ -42,7 +43,8 @@ class ProblemPreset(StrEnum):
 class ProblemsConfig(FrozenConfig):
     """Which problems to take.
 
-    `source` is `demo`, a file (.jsonl, .csv, .parquet), or a Hub dataset id.
+    `source` is `demo`, a file (.jsonl, .csv, .parquet), a folder that `load_dataset` reads
+    (a clone or download of a Hub dataset), or a Hub dataset id; what is here goes before the Hub.
     """
 
     source: str = "demo"
@@ -52,8 +54,9 @@ class ProblemsConfig(FrozenConfig):
     id_column: str | None = None
     hub_config: str | None = None
     hub_revision: str | None = None
+    """A commit, tag or branch of the Hub; a commit can also be read from the local cache."""
     split: Annotated[str, Field(pattern=r"^\w{1,64}$")] = "train"
-    """The Hub or demo split to read, and the split's name in the labels."""
+    """The split of a dataset or of the demo to read, and the split's name in the labels."""
     start: Annotated[int, Field(ge=0)] = 0
     limit: Annotated[int, Field(ge=1)] | None = None
     """Rows to read from `start`; None reads all (the demo has no end and needs one)."""
@@ -77,6 +80,9 @@ class LoadedProblems:
 
 MAX_CSV_FIELD = 2**31 - 1
 """Characters: more than a file of problems has."""
+
+MAX_REASON = 300
+"""Characters of a library's own message that are shown."""
 
 Row = Mapping[str, object]
 IsGradable = Callable[[str], bool]
@@ -212,7 +218,8 @@ def _is_unicode(text: str) -> bool:
 
 
 def _source_name(config: ProblemsConfig) -> str:
-    return Path(config.source).name if Path(config.source).is_file() else config.source
+    path = Path(config.source).expanduser()
+    return path.absolute().name if path.exists() else config.source
 
 
 def _demo_problems(config: ProblemsConfig) -> Iterator[Problem]:
@@ -237,25 +244,33 @@ def _rows(config: ProblemsConfig) -> Iterator[tuple[int, Row | str]]:
     """Numbered rows of the source; a string in a row's place says why it cannot be read."""
     try:
         path = Path(config.source).expanduser()
-        found = path.exists()
+        is_folder, is_file = path.is_dir(), path.is_file()
     except (OSError, RuntimeError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise ConfigError(
             f"problems.source = {config.source[:80]!r} cannot be looked up ({reason}); give a "
-            "file, a Hub dataset id or 'demo'"
+            "file, a folder, a Hub dataset id or 'demo'"
         ) from error
     suffix = path.suffix.lower()
     readers = {".jsonl": _jsonl_rows, ".csv": _csv_rows, ".parquet": _parquet_rows}
-    if suffix not in readers:
-        if found:
-            raise ConfigError(
-                f"problems.source = {config.source!r}: {suffix or 'no suffix'} is not a known "
-                "format; give a .jsonl, .csv or .parquet file"
-            )
-        return _hub_rows(config)
-    if not path.is_file():
+    if is_folder:
+        _require_readable(path, config)
+        return _hub_rows(config, folder=path.absolute())
+    if suffix in readers and is_file:
+        return readers[suffix](path)
+    if suffix in readers:
         raise ConfigError(f"problems.source = {config.source!r}: there is no such file")
-    return readers[suffix](path)
+    if is_file:
+        raise ConfigError(
+            f"problems.source = {config.source!r}: {suffix or 'no suffix'} is not a known "
+            "format; give a .jsonl, .csv or .parquet file, or a folder"
+        )
+    if "/" not in config.source:  # load_dataset takes some such names for formats of files here
+        raise ConfigError(
+            f"problems.source = {config.source!r} is neither a file nor a folder here, and a Hub "
+            "dataset id is OWNER/NAME"
+        )
+    return _hub_rows(config)
 
 
 def _jsonl_rows(path: Path) -> Iterator[tuple[int, Row | str]]:
@@ -319,19 +334,61 @@ def _parquet_rows(path: Path) -> Iterator[tuple[int, Row | str]]:
         raise DataError(f"{path} cannot be read as Parquet: {error}") from error
 
 
-def _hub_rows(config: ProblemsConfig) -> Iterator[tuple[int, Row | str]]:
-    from datasets import load_dataset
-
-    try:
-        rows = cast(
-            Iterable[Row],
-            load_dataset(
-                config.source, config.hub_config, split=config.split, revision=config.hub_revision
-            ),
-        )
-    except Exception as error:  # datasets raises whatever its parts raise
+def _require_readable(folder: Path, config: ProblemsConfig) -> None:
+    if config.hub_revision is not None:
         raise ConfigError(
-            f"problems.source = {config.source!r} is neither a file here nor a Hub dataset that "
-            f"can be loaded: {str(error).strip().splitlines()[0] if str(error) else error!r}"
+            f"problems.source = {config.source!r} is a folder here, and problems.hub_revision = "
+            f"{config.hub_revision!r} is only for the Hub: remove it, or move the folder"
+        )
+    if (folder / "state.json").is_file():
+        raise ConfigError(
+            f"problems.source = {config.source!r} was written by save_to_disk; give a folder of "
+            "data files (write it with to_parquet, or download it from the Hub)"
+        )
+
+
+def _hub_rows(
+    config: ProblemsConfig, *, folder: Path | None = None
+) -> Iterator[tuple[int, Row | str]]:
+    """Rows of a Hub dataset, or of the folder, which has what a Hub dataset has."""
+    try:
+        rows = _folder_split(config, folder) if folder else _hub_split(config)
+        yield from enumerate(rows, start=1)
+    except ConfigError:
+        raise
+    except Exception as error:  # datasets raises whatever its parts raise
+        kind, more = ("folder of data files", "") if folder else ("Hub dataset", "hub_revision, ")
+        raise ConfigError(
+            f"problems.source = {config.source!r} cannot be read as a {kind}; check it and "
+            f"problems.hub_config, {more}split: {_one_line(error)}"
         ) from error
-    yield from enumerate(rows, start=1)
+
+
+def _folder_split(config: ProblemsConfig, folder: Path) -> Iterator[Row]:
+    """Straight from the files: the cache of `datasets` does not notice that they change."""
+    from datasets import load_dataset_builder
+
+    with TemporaryDirectory() as empty_cache:
+        builder = load_dataset_builder(str(folder), config.hub_config, cache_dir=empty_cache)
+        yield from cast(Iterable[Row], builder.as_streaming_dataset(split=config.split))
+
+
+def _hub_split(config: ProblemsConfig) -> Iterable[Row]:
+    from datasets import load_dataset_builder
+    from datasets.packaged_modules.cache.cache import Cache
+
+    builder = load_dataset_builder(config.source, config.hub_config, revision=config.hub_revision)
+    # where the Hub does not answer, datasets takes the newest of its cache, whatever the revision
+    if config.hub_revision not in (None, builder.hash) and isinstance(builder, Cache):
+        raise ConfigError(
+            f"problems.hub_revision = {config.hub_revision!r} of {config.source!r} cannot be had "
+            f"from the Hub, and the newest copy in the cache is commit {builder.hash}: go online, "
+            "or name that commit"
+        )
+    builder.download_and_prepare()
+    return cast(Iterable[Row], builder.as_dataset(split=config.split))
+
+
+def _one_line(error: Exception) -> str:
+    text = " ".join(str(error).split())
+    return text[:MAX_REASON] if text else repr(error)

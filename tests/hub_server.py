@@ -68,6 +68,18 @@ def hub_server() -> Iterator[HubServer]:
             thread.join()
 
 
+class RefusedError(Exception):
+    """The Hub's error for a request."""
+
+    def __init__(self, status: HTTPStatus, code: str) -> None:
+        super().__init__(code)
+        self.status = status
+        self.code = code
+
+
+Answer = tuple[bytes, dict[str, str]]
+
+
 class HubHandler(BaseHTTPRequestHandler):
     server: HubServer
 
@@ -81,82 +93,15 @@ class HubHandler(BaseHTTPRequestHandler):
         self.respond()
 
     def do_CONNECT(self) -> None:
-        self.refuse_host()
+        self.respond()
 
     def respond(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        url = urlsplit(self.path)
-        if url.netloc.startswith("datasets-server."):
-            return self.fail(HTTPStatus.NOT_FOUND, "ResponseNotFound")
-        if url.netloc not in ("", urlsplit(self.server.endpoint).netloc):
-            return self.refuse_host()
-        match [unquote(part) for part in url.path.strip("/").split("/")]:
-            case ["datasets", owner, name, "resolve", revision, *path]:
-                return self.send_file(f"{owner}/{name}", revision, "/".join(path))
-            case ["api", "datasets", owner, name]:
-                return self.send_info(f"{owner}/{name}", "main")
-            case ["api", "datasets", owner, name, "revision", revision]:
-                return self.send_info(f"{owner}/{name}", revision)
-            case ["api", "datasets", owner, name, "tree", revision, *path]:
-                is_deep = parse_qs(url.query).get("recursive", [""])[0].lower() == "true"
-                return self.send_tree(f"{owner}/{name}", revision, "/".join(path), is_deep)
-            case ["api", "datasets", owner, name, "paths-info", revision]:
-                paths = parse_qs(body.decode()).get("paths", [])
-                return self.send_paths_info(f"{owner}/{name}", revision, paths)
-            case _:
-                return self.fail(HTTPStatus.NOT_IMPLEMENTED, "NotInStandIn")
-
-    def folder(self, dataset_id: str, revision: str) -> Path | None:
-        """The revision's folder; None once the request is answered with an error."""
-        revisions = self.server.datasets.get(dataset_id)
-        if revisions is None:  # to strangers the Hub does not say which of private and missing
-            self.fail(HTTPStatus.UNAUTHORIZED, "RepoNotFound")
-        elif revision not in revisions:
-            self.fail(HTTPStatus.NOT_FOUND, "RevisionNotFound")
-        else:
-            return revisions[revision]
-        return None
-
-    def send_file(self, dataset_id: str, revision: str, path: str) -> None:
-        if (folder := self.folder(dataset_id, revision)) is None:
-            return
-        commit = {"X-Repo-Commit": commit_hash(folder)}
-        if path not in files(folder):
-            return self.fail(HTTPStatus.NOT_FOUND, "EntryNotFound", commit)
-        content = (folder / path).read_bytes()
-        self.send(HTTPStatus.OK, content, {**commit, "ETag": f'"{blob_hash(content)}"'})
-
-    def send_info(self, dataset_id: str, revision: str) -> None:
-        if (folder := self.folder(dataset_id, revision)) is not None:
-            siblings = [{"rfilename": path} for path in files(folder)]
-            sha = commit_hash(folder)
-            self.send_json({"id": dataset_id, "sha": sha, "siblings": siblings, "tags": []})
-
-    def send_tree(self, dataset_id: str, revision: str, top: str, is_deep: bool) -> None:
-        if (folder := self.folder(dataset_id, revision)) is None:
-            return
-        if top and not (folder / top).is_dir():
-            return self.fail(HTTPStatus.NOT_FOUND, "EntryNotFound")
-        found = sorted((folder / top).rglob("*") if is_deep else (folder / top).iterdir())
-        self.send_json([entry(folder, path) for path in found])
-
-    def send_paths_info(self, dataset_id: str, revision: str, paths: list[str]) -> None:
-        if (folder := self.folder(dataset_id, revision)) is not None:
-            known = {str(path.relative_to(folder)): path for path in folder.rglob("*")}
-            self.send_json([entry(folder, known[path]) for path in paths if path in known])
-
-    def refuse_host(self) -> None:
-        self.server.refused.append(f"{self.command} {self.path}")
-        self.fail(HTTPStatus.FORBIDDEN, "OtherHost")
-
-    def fail(self, status: HTTPStatus, code: str, headers: dict[str, str] | None = None) -> None:
-        message = json.dumps({"error": code}).encode()
-        self.send(status, message, {**(headers or {}), "X-Error-Code": code})
-
-    def send_json(self, value: object) -> None:
-        self.send(HTTPStatus.OK, json.dumps(value).encode(), {"Content-Type": "application/json"})
-
-    def send(self, status: HTTPStatus, content: bytes, headers: dict[str, str]) -> None:
+        try:
+            status, (content, headers) = HTTPStatus.OK, self.answer(body)
+        except RefusedError as error:
+            status, content = error.status, json.dumps({"error": error.code}).encode()
+            headers = {"X-Error-Code": error.code}
         self.send_response(status)
         for name, value in {**headers, "Content-Length": str(len(content))}.items():
             self.send_header(name, value)
@@ -164,9 +109,72 @@ class HubHandler(BaseHTTPRequestHandler):
         if self.command != "HEAD":
             self.wfile.write(content)
 
+    def answer(self, body: bytes) -> Answer:
+        url = urlsplit(self.path)
+        if url.netloc.startswith("datasets-server."):
+            raise RefusedError(HTTPStatus.NOT_FOUND, "ResponseNotFound")
+        if self.command == "CONNECT" or f"http://{url.netloc}" not in (
+            self.server.endpoint,
+            "http://",
+        ):
+            self.server.refused.append(f"{self.command} {self.path}")
+            raise RefusedError(HTTPStatus.FORBIDDEN, "OtherHost")
+        query = parse_qs(url.query)
+        match [unquote(part) for part in url.path.strip("/").split("/")]:
+            case ["datasets", owner, name, "resolve", revision, *path]:
+                return file_answer(self.folder(f"{owner}/{name}", revision), "/".join(path))
+            case ["api", "datasets", owner, name, *revision]:
+                kind, revision, *path = revision or ["revision", "main"]
+                folder = self.folder(f"{owner}/{name}", revision)
+                match kind:
+                    case "revision":
+                        return info_answer(folder, f"{owner}/{name}")
+                    case "tree":
+                        is_deep = query.get("recursive") == ["true"]
+                        return tree_answer(folder, "/".join(path), is_deep=is_deep)
+                    case "paths-info":
+                        return paths_info_answer(folder, parse_qs(body.decode())["paths"])
+        raise RefusedError(HTTPStatus.NOT_IMPLEMENTED, "NotInThisStandIn")
+
+    def folder(self, dataset_id: str, revision: str) -> Path:
+        revisions = self.server.datasets.get(dataset_id)
+        if revisions is None:  # the Hub does not tell strangers which are missing, which private
+            raise RefusedError(HTTPStatus.UNAUTHORIZED, "RepoNotFound")
+        if revision not in revisions:
+            raise RefusedError(HTTPStatus.NOT_FOUND, "RevisionNotFound")
+        return revisions[revision]
+
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        if os.environ.get("HUBLOG"):
-            open(os.environ["HUBLOG"], "a").write(f"{self.command} {self.path} {args[1]}\n")
+        pass
+
+
+def file_answer(folder: Path, path: str) -> Answer:
+    if path not in files(folder):
+        raise RefusedError(HTTPStatus.NOT_FOUND, "EntryNotFound")
+    content = (folder / path).read_bytes()
+    return content, {"X-Repo-Commit": commit_hash(folder), "ETag": f'"{blob_hash(content)}"'}
+
+
+def info_answer(folder: Path, dataset_id: str) -> Answer:
+    siblings = [{"rfilename": path} for path in files(folder)]
+    sha = commit_hash(folder)
+    return json_answer({"id": dataset_id, "sha": sha, "siblings": siblings, "tags": []})
+
+
+def tree_answer(folder: Path, top: str, *, is_deep: bool) -> Answer:
+    if not (folder / top).is_dir():
+        raise RefusedError(HTTPStatus.NOT_FOUND, "EntryNotFound")
+    found = sorted((folder / top).rglob("*") if is_deep else (folder / top).iterdir())
+    return json_answer([entry(folder, path) for path in found])
+
+
+def paths_info_answer(folder: Path, paths: list[str]) -> Answer:
+    known = {str(path.relative_to(folder)): path for path in folder.rglob("*")}
+    return json_answer([entry(folder, known[path]) for path in paths if path in known])
+
+
+def json_answer(value: object) -> Answer:
+    return json.dumps(value).encode(), {"Content-Type": "application/json"}
 
 
 def files(folder: Path) -> list[str]:

@@ -59,6 +59,8 @@ def options(
         logging.basicConfig(level=logging.INFO)
     else:
         logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+        for chatty in ("huggingface_hub", "datasets"):  # what matters of it is in our own error
+            logging.getLogger(chatty).setLevel(logging.ERROR)
 
 
 @app.command()
@@ -98,8 +100,8 @@ def generate(
     console = Console()
     resolved, folder = load_config(config, set_ or ()), dataset_path(out)
     with sampling_progress("labelling") as on_progress:
-        run(resolved, folder, on_progress=on_progress)
-    _show_summary(console, folder)
+        manifest = run(resolved, folder, on_progress=on_progress)
+    _show_summary(console, folder, manifest)
 
 
 @app.command()
@@ -162,7 +164,7 @@ def evaluate(
     resolved = load_config(config, set_ or ())
     scorer = PrmScorer.load(prm)
     folder = dataset_path(out or prm.resolve().with_name(prm.resolve().name + "-candidates"))
-    with sampling_progress("sampling candidates") as on_progress:
+    with sampling_progress("candidates") as on_progress:
         report = run(resolved, folder, scorer=scorer, on_progress=on_progress)
     console.print(search_table(report))
     console.print(search_sentence(report, resolved.evaluate.aggregation))
@@ -271,7 +273,8 @@ def _run(arguments: Sequence[str] | None) -> int:
         return StepmarkError.exit_code
     if status == INTERRUPTED:  # typer, too, returns it for Ctrl-C
         errors.print(
-            "stepmark: stopped. What was finished is kept; run the same command again to go on."
+            "stepmark: stopped. Sampled rollouts are kept, a PRM in training is not; run the same "
+            "command again to go on."
         )
     return status if isinstance(status, int) else 0
 
@@ -286,11 +289,21 @@ def _own_config(folder: Path, overrides: Sequence[str]) -> "RunConfig":
     return config_from_json(folder / "config.json", overrides)
 
 
-def _show_summary(console: Console, folder: Path) -> None:
+def _show_summary(console: Console, folder: Path, manifest: dict[str, object]) -> None:
     from flows.display import figures_table, label_figures
+    from flows.stages import rejected_rows
     from storage.dataset import read_labels
 
-    console.print(figures_table("Labels", label_figures(read_labels(folder))))
+    completer = {"completer": str(manifest["completer"])}
+    console.print(figures_table("Labels", {**completer, **label_figures(read_labels(folder))}))
+    rejected = rejected_rows(folder)
+    if rejected:
+        first = f"row {rejected[0]['row']}: {rejected[0]['reason']}"
+        console.print(
+            f"{len(rejected)} rows were no usable problems ({first}); all are in "
+            f"{folder / 'selection.json'}",
+            markup=False,
+        )
     console.print(
         f"Dataset: {folder} (labels in {folder / 'labels'}, counts in manifest.json)", markup=False
     )

@@ -58,7 +58,7 @@ def run_demo(
     console.rule("3. Let the PRM pick solutions of unseen problems")
     from train.scorer import PrmScorer
 
-    with sampling_progress("sampling candidates") as on_progress:
+    with sampling_progress("candidates") as on_progress:
         report = evaluate(
             config, out / "candidates", scorer=PrmScorer.load(prm), on_progress=on_progress
         )
@@ -93,4 +93,5 @@ def _use_temporary_server(home: Path) -> None:
         "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
         "PREFECT_LOGGING_LEVEL": "WARNING",
+        "DO_NOT_TRACK": "1",
     }

@@ -1,7 +1,9 @@
 """Progress bars of the command line: what is done, rate, time left. On stderr."""
 
+import logging
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from time import monotonic
 
 from rich.console import Console
 from rich.progress import (
@@ -17,24 +19,40 @@ from rich.progress import (
 from flows.stages import OnProgress
 from flows.stages import Progress as SamplingProgress
 
+logger = logging.getLogger(__name__)
+
+SECONDS_BETWEEN_LINES = 60.0
+
 OnCount = Callable[[int, int], None]
 """(done, total)"""
 
 
 @contextmanager
 def sampling_progress(what: str) -> Generator[OnProgress, None, None]:
-    """A bar over problems, with rollouts and generated tokens a second."""
+    """A bar over problems, with rollouts and generated tokens a second.
+
+    Off a terminal a line a minute says the same.
+    """
+    said_at = monotonic()
     with _bar() as bar:
         task = bar.add_task(what, total=None, detail="reading problems, starting the engine")
 
         def update(progress: SamplingProgress) -> None:
+            nonlocal said_at
             rate = progress.num_tokens / progress.seconds if progress.seconds else 0.0
             bar.update(
                 task,
                 total=progress.num_problems,
                 completed=progress.num_done,
-                detail=f"{progress.num_rollouts} rollouts, {rate:,.0f} tokens/s",
+                detail=f"{progress.num_rollouts:,} rollouts, {rate:,.0f} tokens/s",
             )
+            if bar.disable and monotonic() - said_at >= SECONDS_BETWEEN_LINES:
+                said_at = monotonic()
+                logger.warning(
+                    "%s: %d of %d problems, %s rollouts, %s tokens/s",
+                    *(what, progress.num_done, progress.num_problems),
+                    *(f"{progress.num_rollouts:,}", f"{rate:,.0f}"),
+                )
 
         yield update
 
@@ -63,7 +81,7 @@ def _bar() -> Progress:
     return Progress(
         SpinnerColumn(),
         TextColumn("{task.description}"),
-        BarColumn(),
+        BarColumn(bar_width=12),
         MofNCompleteColumn(),
         TextColumn("{task.fields[detail]}"),
         TimeElapsedColumn(),

@@ -188,7 +188,8 @@ def read_labels(path: Path) -> list[LabeledSolution]:
     files = sorted((path / "labels").glob("[!.]*.parquet"))
     if not files:
         raise DataError(
-            f"{path} has no labels; run `stepmark generate --config FILE --out {path}` first"
+            f"{path} has no labels; run `stepmark generate --config FILE --out {path}` to its end: "
+            "labels are written when all problems are done"
         )
     tables = (read_table(file, LABELS) for file in files)
     return labels_from_table(concatenate(tables, LABELS))

@@ -198,7 +198,8 @@ def _problem(
         return "question or gold answer holds half of a surrogate pair, which is no character"
     is_number = isinstance(gold, str) or math.isfinite(gold)
     if not is_number or gold_answer.lower() == "nan" or not is_gradable(gold_answer):
-        return f"gold answer {gold_answer[:80]!r} cannot be read as an answer"
+        hint = "; is this problems.preset = 'gsm8k'?" if "####" in gold_answer else ""
+        return f"gold answer {gold_answer[:80]!r} cannot be read as an answer{hint}"
     if columns.problem_id is None:
         problem_id = f"q-{stable_digest([question.strip(), gold_answer])}"
     else:

@@ -14,7 +14,10 @@ from flows.cli import app
 from storage.dataset import dataset_lock, read_labels, read_rollouts
 from tests.tiny_models import byte_tokenizer, save_tiny_llama
 
-STOPPED = "stepmark: stopped. What was finished is kept; run the same command again to go on.\n"
+STOPPED = (
+    "stepmark: stopped. Sampled rollouts are kept, a PRM in training is not; run the same command "
+    "again to go on.\n"
+)
 COMMAND = [sys.executable, "-c", "from flows.cli import main; main()"]
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "COLUMNS": "100"}
 CONFIG = """

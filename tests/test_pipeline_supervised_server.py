@@ -24,7 +24,8 @@ T = TypeVar("T")
 
 STAND_IN = Path(__file__).with_name("stand_in_server.py")
 PARENT = """
-import asyncio, sys
+import asyncio, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in a script's background jobs
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
 from test_pipeline_supervised_server import make_plan

@@ -114,6 +114,8 @@ def train_prm(
         with clear_errors(out_path):
             model.save_pretrained(folder)
             tokenizer.save_pretrained(folder)
+            for file in folder.iterdir():
+                file.chmod(0o644)  # safetensors makes its files the owner's alone
             text = json.dumps(asdict(report), indent=2, ensure_ascii=False, allow_nan=False)
             (folder / REPORT_NAME).write_text(text + "\n", encoding="utf-8")
     logger.info(

@@ -22,7 +22,11 @@ class GradingConfig(BaseModel):
     """Settings of a `GradePool`; immutable, unknown keys are refused."""
 
     model_config = ConfigDict(
-        frozen=True, extra="forbid", allow_inf_nan=False, validate_default=True
+        frozen=True,
+        extra="forbid",
+        allow_inf_nan=False,
+        validate_default=True,
+        use_attribute_docstrings=True,
     )
 
     profile: GradingProfile = GradingProfile.AUTO

@@ -49,9 +49,13 @@ class ProblemsConfig(FrozenConfig):
 
     source: str = "demo"
     preset: ProblemPreset | None = None
+    """The columns and the gold answers of a well-known dataset: gsm8k or math."""
     question_column: str | None = None
+    """None: the preset's, else `question`."""
     answer_column: str | None = None
+    """None: the preset's, else `answer`."""
     id_column: str | None = None
+    """None names problems by their content."""
     hub_config: str | None = None
     hub_revision: str | None = None
     """A commit, tag or branch of the Hub; a commit can also be read from the local cache."""

@@ -1,0 +1,71 @@
+"""docs/config.md: every key of a config, its default and its meaning, from the models.
+
+python -m flows.config_reference > docs/config.md
+"""
+
+import json
+import sys
+from enum import Enum
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from flows.run_config import RunConfig
+
+_HEAD = """# Config keys
+
+Made by `python -m flows.config_reference`; do not edit. A config is TOML; a key that stands nowhere
+here is refused. `--set section.key=value` changes one key.
+"""
+
+
+def config_reference() -> str:
+    """The whole document, in Markdown."""
+    parts = [_HEAD, *_section("", RunConfig)]
+    return "\n".join(parts)
+
+
+def _section(name: str, model: type[BaseModel]) -> list[str]:
+    fields = model.model_fields
+    sections = {key: field for key, field in fields.items() if _is_model(field)}
+    lines = [f"\n## [{name}]\n" if name else "\n## Top level\n", _one_line(model.__doc__ or ""), ""]
+    if len(sections) < len(fields):
+        lines += ["| key | default | meaning |", "|---|---|---|"]
+    lines += [_row(key, field) for key, field in fields.items() if key not in sections]
+    for key, field in sections.items():
+        path = f"{name}.{key}" if name else key
+        if path == "evaluate.problems":
+            lines += ["\n`problems` has the keys of [problems]; the default is demo, test, 200."]
+        else:
+            assert field.annotation is not None
+            lines += _section(path, field.annotation)
+    return lines
+
+
+def _is_model(field: FieldInfo) -> bool:
+    return isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel)
+
+
+def _row(key: str, field: FieldInfo) -> str:
+    choices = ""
+    if isinstance(field.annotation, type) and issubclass(field.annotation, Enum):
+        choices = "One of " + ", ".join(f"`{one.value}`" for one in field.annotation) + ". "
+    meaning = _one_line(choices + (field.description or "")).replace("|", "\\|")
+    return f"| `{key}` | {_value(field.default)} | {meaning} |"
+
+
+def _value(default: Any) -> str:
+    if default is None:
+        return "none"
+    if isinstance(default, Enum):
+        default = default.value
+    return f"`{json.dumps(default, ensure_ascii=False)}`"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+if __name__ == "__main__":
+    sys.stdout.write(config_reference())

@@ -6,7 +6,7 @@ python -m flows.config_reference > docs/config.md
 import json
 import sys
 from enum import Enum
-from typing import Any
+from typing import Any, cast
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -38,8 +38,7 @@ def _section(name: str, model: type[BaseModel]) -> list[str]:
         if path == "evaluate.problems":
             lines += ["\n`problems` has the keys of [problems]; the default is demo, test, 200."]
         else:
-            assert field.annotation is not None
-            lines += _section(path, field.annotation)
+            lines += _section(path, cast("type[BaseModel]", field.annotation))
     return lines
 
 

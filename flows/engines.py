@@ -19,7 +19,7 @@ from pipeline.demo.problems import DemoProblem
 from pipeline.demo.truth import demo_problem_of
 from pipeline.errors import ConfigError
 from pipeline.records import Problem
-from pipeline.samplers.interrupts import interrupts_raised
+from pipeline.samplers.interrupts import interrupts_deferred
 from pipeline.samplers.models import load_tokenizer, resolve_model
 from pipeline.samplers.sampler import Sampler
 from pipeline.samplers.scripted import ScriptedSampler
@@ -75,7 +75,7 @@ async def open_engine(
             ) as sampler:
                 yield sampler
         case _:
-            with interrupts_raised():
+            with interrupts_deferred():
                 from pipeline.samplers.transformers_engine import open_transformers_engine
 
             async with open_transformers_engine(config.model, config.engine) as sampler:

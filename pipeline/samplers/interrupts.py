@@ -11,6 +11,26 @@ from contextlib import contextmanager
 
 
 @contextmanager
+def interrupts_deferred() -> Generator[None, None, None]:
+    """Hold SIGINT back until the block ends: for importing torch, whose C++ code calls Python.
+
+    A KeyboardInterrupt raised in there aborts the whole process. Outside the main thread,
+    which alone gets signals, it changes nothing.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    held_back: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: held_back.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if held_back:
+        raise KeyboardInterrupt
+
+
+@contextmanager
 def interrupts_raised() -> Generator[None, None, None]:
     """Let SIGINT raise KeyboardInterrupt at once inside the block, where nothing is to be awaited.
 

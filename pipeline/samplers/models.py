@@ -14,6 +14,7 @@ from typing import Any
 from pipeline.config import ModelConfig
 from pipeline.demo import MODEL_PATH
 from pipeline.errors import ConfigError
+from pipeline.samplers.interrupts import interrupts_deferred
 
 _WHOLE_FILE_BYTES = 16 << 20
 _EDGE_BYTES = 1 << 20
@@ -51,7 +52,8 @@ def resolve_model(model: ModelConfig) -> ModelSource:
 
 def load_tokenizer(model: ModelConfig) -> Any:
     """The model's `transformers` tokenizer. Raises ConfigError where none can be loaded."""
-    from transformers import AutoTokenizer
+    with interrupts_deferred():
+        from transformers import AutoTokenizer
 
     source = resolve_model(model)
     extra = {"gguf_file": model.gguf_file} if model.gguf_file else {}

@@ -18,6 +18,7 @@ import typer
 from rich.console import Console
 
 from pipeline.errors import ConfigError, DataError, StepmarkError
+from pipeline.samplers.interrupts import interrupts_deferred
 
 if TYPE_CHECKING:
     from flows.run_config import RunConfig
@@ -121,7 +122,8 @@ def train(
     console = Console()
     folder = dataset_path(dataset)
     resolved = load_config(config, set_ or ()) if config else _own_config(folder, set_ or ())
-    from train.trainer import train_prm  # imports torch: after what can be refused at once
+    with interrupts_deferred():  # imports torch: after what can be refused at once
+        from train.trainer import train_prm
 
     with training_progress() as on_progress:
         report = train_prm(folder, out, resolved.train, on_progress=on_progress)
@@ -158,7 +160,9 @@ def evaluate(
     from flows.run_config import load_config
     from storage.dataset import dataset_path
     from storage.files import write_json
-    from train.scorer import PrmScorer
+
+    with interrupts_deferred():
+        from train.scorer import PrmScorer
 
     console = Console()
     resolved = load_config(config, set_ or ())

@@ -26,7 +26,7 @@ from grading.config import GradingConfig
 from grading.extract import extract_answer
 from grading.grade import compare_answers
 from grading.verdict import Grade, Verdict
-from grading.version import GRADER_VERSION
+from grading.version import grader_version
 from grading.worker import write_frame
 
 GradeRequest = tuple[str, str, bool]
@@ -58,7 +58,7 @@ class GradePool:
     @property
     def version(self) -> str:
         """What defines this pool's verdicts: the grader's version and the profile."""
-        return f"{GRADER_VERSION}-{self._config.profile}"
+        return grader_version(self._config)
 
     def grade(self, gold: str, text: str, *, is_truncated: bool = False) -> Grade:
         """Grade a whole completion: find its final answer and compare it with the gold one."""

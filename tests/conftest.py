@@ -1,10 +1,17 @@
-"""Where `STEPMARK_NO_SKIP` is set (CI's run of the real components), a skip is a failure."""
+"""For all tests: no timed property tests, and, on request, a skip is a failure.
+
+CI sets `STEPMARK_NO_SKIP` for its run of the real components.
+"""
 
 import os
 from collections.abc import Generator
 from typing import TypeVar
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("stepmark", deadline=None)  # a busy machine is slow
+settings.load_profile("stepmark")
 
 Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
 

@@ -15,9 +15,8 @@ from grading.structure import EXACT, Comparison
 from grading.tokens import UnreadableError
 from grading.tree import Node, Op, num_nodes
 from grading.verdict import Grade, Verdict
-from grading.version import GRADER_VERSION
 
-__all__ = ["GRADER_VERSION", "compare_answers", "compare_with", "is_gradable_gold"]
+__all__ = ["compare_answers", "compare_with", "is_gradable_gold"]
 
 _MAX_PAIRS = 4_000_000
 """Nodes of one tree times nodes of the other: sets in sets are matched all with all."""

@@ -133,7 +133,6 @@ class Journal:
         self._flush_seconds = flush_seconds
         self._buffer: list[Rollout] = []
         self._flushed_at = time.monotonic()
-        self.num_appended = 0
 
     def __enter__(self) -> "Journal":
         return self
@@ -144,7 +143,6 @@ class Journal:
     def append(self, rollouts: Sequence[Rollout]) -> None:
         """Keep finished rollouts; on disk within seconds."""
         self._buffer.extend(rollouts)
-        self.num_appended += len(rollouts)
         if time.monotonic() - self._flushed_at >= self._flush_seconds:
             self.flush()
 

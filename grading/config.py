@@ -30,12 +30,14 @@ class GradingConfig(BaseModel):
     )
 
     profile: GradingProfile = GradingProfile.AUTO
-    deadline_seconds: Annotated[float, Field(gt=0, le=60)] = 2.0
+    deadline_seconds: Annotated[float, Field(gt=0, le=60)] = 1.5
     """Wall time of one symbolic comparison, counted from the worker's start on it."""
     workers: Annotated[int, Field(ge=1, le=256)] = 1
     memory_mb: Annotated[int, Field(ge=256)] = 1024
     """Address-space limit of one worker, in MiB."""
     jobs_per_worker: Annotated[int, Field(ge=1)] = 2000
     """A worker is replaced after so many comparisons: sympy's caches grow."""
-    cache_size: Annotated[int, Field(ge=0)] = 100_000
-    """Remembered (gold answer, answer) pairs."""
+    recycle_mb: Annotated[int, Field(ge=64)] = 256
+    """A worker that holds more resident memory, in MiB, after a comparison is replaced."""
+    cache_size: Annotated[int, Field(ge=0)] = 20_000
+    """Remembered (gold answer, answer) pairs, and as many whole texts (by digest)."""

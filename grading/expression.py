@@ -1,15 +1,37 @@
 r"""Tokens → tree: the closed grammar of answers that can be compared.
 
-Covers numbers, letters, sums, products, powers, roots, fractions, mixed numbers, factorials,
-binomials, logarithms, elementary functions, lists, tuples, sets, intervals, unions,
-relations, ratios, matrices, `\pm`, percents, degrees, numbers in another base, and plain
-words. Sums, integrals, limits, derivatives and determinants are `unsupported`.
+Recursive descent, one method a precedence level; what starts with a command or a bracket is
+read by the handlers of the `grammar_*` modules. Notation outside it is `unsupported`.
 """
 
 import re
-from collections.abc import Callable
 
-from grading.tokens import Token, TokenCursor, TokenKind, UnreadableError, tokenize
+from grading.grammar_brackets import BRACKET_HANDLERS
+from grading.grammar_calculus import CALCULUS_HANDLERS
+from grading.grammar_functions import FUNCTION_HANDLERS
+from grading.grammar_lists import SEPARATORS, listed
+from grading.grammar_names import RELATIONS, TIMES
+from grading.grammar_numbers import number
+from grading.grammar_statements import (
+    STATEMENT_HANDLERS,
+    is_condition,
+    mapping,
+    relation_chain,
+    residue,
+)
+from grading.grammar_suffixes import suffixed
+from grading.grammar_sums import product_of, sum_of, with_sign
+from grading.grammar_symbols import SYMBOL_HANDLERS, symbol
+from grading.grammar_tables import table_handler
+from grading.tokens import (
+    MAX_DEPTH,
+    Token,
+    TokenCursor,
+    TokenKind,
+    UnreadableError,
+    is_mathematical,
+    tokenize,
+)
 from grading.tree import Node, Op
 
 
@@ -19,364 +41,354 @@ def parse_body(body: str) -> Node:
     Raises:
         UnreadableError: with reason `unparsable`, `unsupported` or `too-large`.
     """
-    if _WORDS.fullmatch(body) and _LONG_WORD.search(body):
-        return Node(Op.WORD, value=" ".join(body.casefold().split()))
-    parser = _Parser(tokenize(body))
+    words = _WORDS.fullmatch(body) is not None and _LONG_WORD.search(body) is not None
+    if words and not all(map(is_mathematical, body.split())):
+        return _words(body)
+    try:
+        return _parse(body)
+    except RecursionError:
+        raise UnreadableError("too-large") from None
+    except UnreadableError:
+        if words:
+            return _words(body)
+        raise
+
+
+_WORDS = re.compile(r"[A-Za-z][A-Za-z \-']*")
+_LONG_WORD = re.compile(r"[A-Za-z]{3}|^(?:no|No|NO)$")
+_MAX_SIGNS = 3
+"""More signs in a row are a slip of the model, not a number."""
+_MAX_LEFT_NESTING = 40
+"""Divisions and remainders in a row make the tree as deep as brackets do."""
+
+
+def _words(body: str) -> Node:
+    return Node(Op.WORD, value=" ".join(body.casefold().split()))
+
+
+def _parse(body: str) -> Node:
+    tokens = tokenize(body)
+    try:
+        return _whole(Parser(tokens))
+    except UnreadableError as error:
+        # Where bars stand side by side, `||x||y||`, the other reading of a bar may fit.
+        if body.count("|") + body.count("vert") < 4 or error.reason == "too-large":
+            raise
+        parser = Parser(tokens)
+        parser.is_bar_opening = True
+        return _whole(parser)
+
+
+def _whole(parser: "Parser") -> Node:
     node = parser.sequence()
     parser.expect_end()
     return node
 
 
-_WORDS = re.compile(r"[A-Za-z][A-Za-z \-']*")
-_LONG_WORD = re.compile(r"[A-Za-z]{3}|^(?:no|No|NO)$")
+class Parser(TokenCursor):
+    """The levels, loosest first, and the state of the bracket that is being read."""
 
-_RELATIONS = {"=": "=", "<": "<", ">": ">", "le": "<=", "ge": ">=", "ne": "!=", "in": "in",
-              "lt": "<", "gt": ">"}  # fmt: skip
-_FUNCTION_NAMES = "sin cos tan cot sec csc arcsin arccos arctan sinh cosh tanh ln exp"
-_GREEK_NAMES = """
-    alpha beta gamma delta epsilon varepsilon zeta eta theta vartheta iota kappa lambda mu nu xi
-    pi rho sigma tau upsilon phi varphi chi psi omega Gamma Delta Theta Lambda Sigma Phi Psi
-    Omega ell
-"""
-_MATRIX_NAMES = "pmatrix bmatrix matrix array vmatrix Bmatrix smallmatrix"
-_FUNCTIONS = frozenset(_FUNCTION_NAMES.split())
-_GREEK = frozenset(_GREEK_NAMES.split())
-_MATRIX_KINDS = frozenset(_MATRIX_NAMES.split())
-_ELLIPSES = frozenset(("ldots", "dots", "cdots"))
-_TIMES = frozenset(("times", "cdot", "ast"))
-_CLOSERS = {"(": ")", "[": "]", "{": "}", "\\{": "\\}"}
-_MAX_SIGNS = 3
-"""More signs in a row are a slip of the model, not a number."""
+    __slots__ = (
+        "bars",
+        "depth",
+        "differential",
+        "is_angle",
+        "is_bar_opening",
+        "is_set",
+        "is_target",
+        "left_nesting",
+    )
 
+    def __init__(self, tokens: list[Token]) -> None:
+        super().__init__(tokens)
+        self.depth = 0
+        self.left_nesting = 0
+        self.bars = 0
+        self.is_set = False
+        self.is_angle = False
+        self.is_target = False
+        self.is_bar_opening = False
+        self.differential: str | None = None
 
-class _Parser(TokenCursor):
-    """Recursive descent; one method a precedence level, loosest first."""
+    # -- nesting ----------------------------------------------------------------
+
+    def descend(self) -> None:
+        """One level deeper; each `descend` that returns has its `depth -= 1`.
+
+        Raises:
+            UnreadableError: `too-large`, deeper than `MAX_DEPTH`.
+        """
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            raise UnreadableError("too-large")
+
+    def enter(self, *, is_set: bool = False, is_angle: bool = False) -> tuple[int, bool, bool]:
+        """Start a bracket; what `leave` takes back."""
+        outer = (self.bars, self.is_set, self.is_angle)
+        self.bars, self.is_set, self.is_angle = 0, is_set, is_angle
+        return outer
+
+    def leave(self, outer: tuple[int, bool, bool]) -> None:
+        """End a bracket."""
+        self.bars, self.is_set, self.is_angle = outer
 
     # -- levels -----------------------------------------------------------------
 
     def sequence(self) -> Node:
-        items = [self._relation()]
-        while self.take_sign(",") or self.take_sign(";"):
-            items.append(self._relation())
-        return items[0] if len(items) == 1 else Node(Op.LIST, tuple(items))
+        """Items between separators, or the only item."""
+        items, separators = self.items()
+        return listed(items, separators) if separators else items[0]
 
-    def _relation(self) -> Node:
-        operands = [self._union()]
-        operators: list[str] = []
-        while (operator := _RELATIONS.get(self.peek().text)) and self.peek().kind in (
-            TokenKind.SIGN,
-            TokenKind.COMMAND,
-        ):
-            self.advance()
-            operators.append(self._or_equal(operator))
-            operands.append(self._union())
-        if not operators:
-            return operands[0]
-        return Node(Op.REL, tuple(operands), " ".join(operators))
+    def items(self) -> tuple[list[Node], list[str]]:
+        """Items and what stands between them."""
+        items = [self.relation()]
+        separators: list[str] = []
+        while self.text in SEPARATORS or (self.text == "(" and is_condition(self)):
+            separator = self.advance() if self.text != "(" else ","
+            if separator in (",", ";") and self.text in ("\\lor", "\\land"):
+                separator = self.advance()
+            separators.append(separator)
+            items.append(self.relation())
+        return items, separators
 
-    def _or_equal(self, operator: str) -> str:
-        if operator in "<>" and self.take_sign("="):
-            return operator + "="
-        return operator
+    def relation(self) -> Node:
+        """A value, or a chain of relations."""
+        handler = STATEMENT_HANDLERS.get(self.text)
+        if handler is not None:
+            return handler(self)
+        left = self.union()
+        if self.text in RELATIONS:
+            return relation_chain(self, left)
+        if self.text == "\\mapsto":
+            return mapping(self, left)
+        if self.text == "\\pmod" or (self.text == "(" and self.ahead(1).text == "\\mod"):
+            return Node(Op.MOD, (left, residue(self)))
+        return left
 
-    def _union(self) -> Node:
-        parts = [self._ratio()]
-        while self.take_command("cup"):
-            parts.append(self._ratio())
-        return parts[0] if len(parts) == 1 else Node(Op.UNION, tuple(parts))
+    def union(self) -> Node:
+        """A value, or sets and ratios joined by the operators looser than signs."""
+        node = self.sum()
+        return self._joined(node) if self.text in _JOINERS else node
 
-    def _ratio(self) -> Node:
-        parts = [self._over()]
-        while self.take_sign(":"):
-            parts.append(self._over())
-        return parts[0] if len(parts) == 1 else Node(Op.RATIO, tuple(parts))
+    def _joined(self, first: Node) -> Node:
+        node = self._intersection(first)
+        while self.text in ("\\cup", "\\setminus"):
+            if self.advance() == "\\cup":
+                node = _flattened(Op.UNION, [node, self._intersection(self.sum())])
+            else:
+                self._count_left_nesting()
+                node = Node(Op.SET_MINUS, (node, self._intersection(self.sum())))
+        return node
 
-    def _over(self) -> Node:
-        upper = self._sum()
-        if self.take_command("over"):
-            return Node(Op.DIV, (upper, self._sum()))
+    def _intersection(self, first: Node) -> Node:
+        node = self._ratio(first)
+        if self.text != "\\cap":
+            return node
+        parts = [node]
+        while self.take("\\cap"):
+            parts.append(self._ratio(self.sum()))
+        return _flattened(Op.INTERSECTION, parts)
+
+    def _ratio(self, first: Node) -> Node:
+        node = self._over(first)
+        if self.text != ":" or self.is_set:
+            return node
+        parts = [node]
+        while self.take(":"):
+            parts.append(self._over(self.sum()))
+        return Node(Op.RATIO, tuple(parts))
+
+    def _over(self, upper: Node) -> Node:
+        if self.take("\\over"):
+            return Node(Op.DIV, (upper, self.sum()))
+        if self.take("\\choose"):
+            return Node(Op.BINOM, (upper, self.sum()))
         return upper
 
-    def _sum(self) -> Node:
-        terms = [self._signed()]
-        while (sign := self._sum_sign()) is not None:
-            term = self._signed()
-            terms.append(_with_sign(sign, term))
-        return terms[0] if len(terms) == 1 else Node(Op.ADD, tuple(terms))
+    def sum(self) -> Node:
+        """Terms between signs; a set less a set is their difference."""
+        term = self.signed()
+        if self.text not in _SUM_SIGNS or self.differential:
+            return term
+        terms = [term]
+        while self.text in _SUM_SIGNS and not self.differential:
+            sign = self.advance()
+            term = self.signed()
+            if sign == "-" and len(terms) == 1 and terms[0].op in _SETS:
+                self._count_left_nesting()
+                terms = [Node(Op.SET_MINUS, (terms[0], term))]
+            else:
+                terms.append(with_sign(sign, term))
+        return terms[0] if len(terms) == 1 else sum_of(terms)
 
-    def _sum_sign(self) -> str | None:
-        for sign in ("+", "-"):
-            if self.take_sign(sign):
-                return sign
-        for command in ("pm", "mp"):
-            if self.take_command(command):
-                return command
-        return None
-
-    def _signed(self) -> Node:
+    def signed(self) -> Node:
+        """A product with its signs."""
+        if self.text not in _SUM_SIGNS:
+            return self.product()
         signs: list[str] = []
-        while (sign := self._sum_sign()) is not None:
-            signs.append(sign)
-            if len(signs) > _MAX_SIGNS:
-                raise UnreadableError("unparsable")
-        node = self._product()
+        while self.text in _SUM_SIGNS:
+            signs.append(self.advance())
+        if len(signs) > _MAX_SIGNS:
+            raise UnreadableError("unparsable")
+        node = self.product(is_negative=signs[-1] == "-")
+        if signs[-1] == "-":
+            signs.pop()
         for sign in reversed(signs):
-            node = _with_sign(sign, node)
+            node = with_sign(sign, node)
         return node
 
-    def _product(self) -> Node:
-        factors = [self._power()]
+    def product(self, *, is_negative: bool = False) -> Node:
+        r"""Factors; `-7 \mod 5` is the remainder of -7."""
+        factors = [self.power()]
         while True:
-            if self.take_sign("*") or self.take_any(_TIMES):
-                factors.append(self._factor_after_operator())
-            elif self.take_sign("/") or self.take_command("div"):
-                left = _product_of(factors)
-                factors = [Node(Op.DIV, (left, self._factor_after_operator()))]
-            elif self._starts_implicit_factor():
-                factors.append(self._power())
+            text = self.text
+            if text in TIMES and not self.differential:
+                self.advance()
+                factors.append(self.signed_factor())
+            elif text == "/":
+                factors = [self._quotient(product_of(factors))]
+            elif text == "\\mod":
+                self.advance()
+                self._count_left_nesting()
+                left = product_of(factors)
+                left = Node(Op.NEG, (left,)) if is_negative else left
+                is_negative = False
+                factors = [Node(Op.MOD, (left, self.signed_factor()))]
+            elif not self.differential and self.starts_factor():
+                factors.append(self.power())
             else:
-                return _product_of(factors)
+                node = product_of(factors) if len(factors) > 1 else factors[0]
+                return Node(Op.NEG, (node,)) if is_negative else node
 
-    def _factor_after_operator(self) -> Node:
-        if self.take_sign("-"):
-            return Node(Op.NEG, (self._power(),))
-        return self._power()
-
-    def _starts_implicit_factor(self) -> bool:
-        token = self.peek()
-        if token.kind is TokenKind.NUMBER:
-            return self.previous().text in (")", "}", "!")
-        if token.kind is TokenKind.LETTER:
-            return True
-        if token.kind is TokenKind.COMMAND:
-            return token.text in _ATOM_COMMANDS
-        return token.kind is TokenKind.SIGN and token.text in ("(", "{")
-
-    def _power(self) -> Node:
-        base = self._postfixed(self._atom())
-        while self.take_sign("^"):
-            if self.take_command("circ"):
-                base = self._postfixed(Node(Op.DEG, (base,)))
-            else:
-                return self._postfixed(Node(Op.POW, (base, self._exponent())))
-        return base
-
-    def _exponent(self) -> Node:
-        with self.nested():
-            if self.take_sign("-"):
-                return Node(Op.NEG, (self._exponent(),))
-            self.take_sign("+")
-            exponent = self._postfixed(self._atom())
-            if self.take_sign("^"):
-                return Node(Op.POW, (exponent, self._exponent()))
-            return exponent
-
-    def _postfixed(self, node: Node) -> Node:
-        for _ in range(_MAX_SIGNS):
-            if self.take_sign("!"):
-                node = Node(Op.FACT, (node,))
-            elif self.take_sign("%"):
-                node = Node(Op.PCT, (node,))
-            else:
-                break
-        return node
-
-    # -- atoms ------------------------------------------------------------------
-
-    def _atom(self) -> Node:
-        with self.nested():
-            token = self.advance()
-            if token.kind is TokenKind.NUMBER:
-                return self._number(token.text)
-            if token.kind is TokenKind.LETTER:
-                return Node(Op.SYM, value=token.text + self._subscript())
-            if token.kind is TokenKind.WORD:
-                return Node(Op.WORD, value=" ".join(token.text.casefold().split()))
-            if token.kind is TokenKind.COMMAND:
-                return self._command(token.text)
-            if token.text in _CLOSERS:
-                return self._bracketed(token.text)
-            if token.text == "|":
-                inner = self._sum()
-                self.expect_sign("|")
-                return Node(Op.ABS, (inner,))
-            raise UnreadableError("unparsable")
-
-    def _number(self, digits: str) -> Node:
-        if self.peek_sign("_"):
-            base = self._subscript().removeprefix("_")
-            if not re.fullmatch(r"[2-9]|[12]\d|3[0-6]", base) or "." in digits:
-                raise UnreadableError("unparsable")
-            return Node(Op.BASED, value=f"{digits.lstrip('0') or '0'}_{base}")
-        number = Node(Op.NUM, value=digits)
-        return self._mixed(number) if "." not in digits else number
-
-    def _mixed(self, whole: Node) -> Node:
-        r"""`2\frac{1}{2}` is two and a half; an improper fraction after a number multiplies."""
-        if self.peek().text != "frac" or self.peek().kind is not TokenKind.COMMAND:
-            return whole
-        start = self.mark()
+    def _quotient(self, upper: Node) -> Node:
         self.advance()
-        fraction = self._command("frac")
-        upper, lower = fraction.args
-        is_proper = (
-            upper.op is lower.op is Op.NUM
-            and upper.value.isdigit()
-            and lower.value.isdigit()
-            and (len(upper.value), upper.value) < (len(lower.value), lower.value)
+        if upper.op is Op.DIV:
+            self._count_left_nesting()
+        with_differential = self.differential
+        if with_differential:
+            self.differential = None
+        lower = self.signed_factor()
+        if with_differential:
+            self.differential = with_differential
+        return Node(Op.DIV, (upper, lower))
+
+    def signed_factor(self) -> Node:
+        """A factor after an operator, which may have a minus sign."""
+        if self.text == "-":
+            self.advance()
+            return Node(Op.NEG, (self.power(),))
+        return self.power()
+
+    def starts_factor(self) -> bool:
+        """Whether the next token begins a factor without an operator."""
+        kind, text = self.kind, self.text
+        if kind is TokenKind.LETTER:
+            return True
+        if kind is TokenKind.NUMBER:
+            return self.previous().text in _BEFORE_NUMBER
+        if text in _STARTERS:
+            return text != "(" or not (self.ahead(1).text == "\\mod" or is_condition(self))
+        if text == "|":
+            return self._starts_bars()
+        return text == "[" and self._starts_operand(self.ahead(1))
+
+    def _starts_bars(self) -> bool:
+        if self.bars == 0:
+            return not self.is_set and self._starts_operand(self.ahead(1))
+        following = self.ahead(1)
+        return self.is_bar_opening and following.text != "|" and self._starts_operand(following)
+
+    def _starts_operand(self, token: Token) -> bool:
+        return (
+            token.kind in (TokenKind.LETTER, TokenKind.NUMBER)
+            or token.text in _STARTERS
+            or token.text in ("-", "[", "|")
         )
-        if is_proper:
-            return Node(Op.ADD, (whole, fraction))
-        self.rewind(start)
-        return whole
 
-    def _subscript(self) -> str:
-        if not self.take_sign("_"):
-            return ""
-        if not self.take_sign("{"):
-            return "_" + self._advance_plain()
-        text = ""
-        while not self.take_sign("}"):
-            text += self._advance_plain()
-        return "_" + text
+    def power(self) -> Node:
+        """An atom with its exponents, factorials, percent and degree signs."""
+        node = self.atom()
+        return suffixed(self, node) if self.text in _SUFFIXES else node
 
-    def _advance_plain(self) -> str:
-        token = self.advance()
-        if token.kind is TokenKind.SIGN and token.text not in "+-,":
-            raise UnreadableError("unparsable")
-        return token.text
-
-    def _bracketed(self, opener: str) -> Node:
-        inner = self.sequence()
-        closer = self.advance().text
-        items = inner.args if inner.op is Op.LIST else (inner,)
-        if opener in ("{", "\\{"):
-            if closer != _CLOSERS[opener]:
-                raise UnreadableError("unparsable")
-            is_set = opener == "\\{" or inner.op is Op.LIST
-            return Node(Op.SET, items) if is_set else inner
-        if closer not in (")", "]"):
-            raise UnreadableError("unparsable")
-        if len(items) == 1:
-            if closer != _CLOSERS[opener]:
-                raise UnreadableError("unparsable")
-            return inner
-        if opener == "(" and closer == ")":
-            return Node(Op.TUPLE, items)
-        if len(items) != 2:
-            if closer != _CLOSERS[opener]:
-                raise UnreadableError("unparsable")
-            return Node(Op.LIST, items)
-        return Node(Op.INTERVAL, items, opener + closer)
-
-    def _command(self, name: str) -> Node:
-        if name in _FUNCTIONS or name == "log":
-            return self._function(name)
-        if name in _GREEK:
-            return Node(Op.SYM, value="\\" + name + self._subscript())
-        if name in _ELLIPSES:
-            return Node(Op.ELLIPSIS)
-        if name.startswith("begin{"):
-            return self._matrix(name[6:])
-        handler = _COMMANDS.get(name)
-        if handler is None:
-            raise UnreadableError("unsupported")
-        return handler(self)
-
-    def fraction(self) -> Node:
-        return Node(Op.DIV, (self._argument(), self._argument()))
-
-    def binomial(self) -> Node:
-        return Node(Op.BINOM, (self._argument(), self._argument()))
-
-    def root(self) -> Node:
-        index = Node(Op.NUM, value="2")
-        if self.take_sign("["):
-            index = self._sum()
-            self.expect_sign("]")
-        return Node(Op.ROOT, (self._atom(), index))
-
-    def _argument(self) -> Node:
-        """A brace group, or one token; TeX takes one *digit* of a number."""
-        token = self.peek()
-        if token.kind is TokenKind.NUMBER and len(token.text) > 1:
-            if not token.text.isdigit():
-                raise UnreadableError("unparsable")
-            self.replace_next(Token(TokenKind.NUMBER, token.text[1:]))
-            return Node(Op.NUM, value=token.text[0])
-        return self._atom()
-
-    def _function(self, name: str) -> Node:
-        base: Node | None = None
-        if name == "log" and self.take_sign("_"):
-            base = self._argument()
-        exponent = self._exponent() if self.take_sign("^") else None
-        argument = self._function_argument()
-        node = (
-            Node(Op.LOG, (argument, base))
-            if base is not None
-            else Node(Op.FUNC, (argument,), "ln" if name == "log" else name)
-        )
-        if exponent is None:
-            return node
-        is_inverse = exponent == Node(Op.NEG, (Node(Op.NUM, value="1"),))
-        if is_inverse and name in ("sin", "cos", "tan"):
-            return Node(Op.FUNC, (argument,), "arc" + name)
-        return Node(Op.POW, (node, exponent))
-
-    def _function_argument(self) -> Node:
-        """A bracket group, or the factors up to the next bracket, function or operator."""
-        if self.peek().text in ("(", "{", "[", "|"):
-            return self._atom()
-        factors = [self._factor_after_operator()]
-        while self._starts_implicit_factor() and self.peek().text not in _ARGUMENT_ENDS:
-            factors.append(self._power())
-        return _product_of(factors)
-
-    def _matrix(self, kind: str) -> Node:
-        if kind not in _MATRIX_KINDS:
-            raise UnreadableError("unsupported")
-        rows: list[list[Node]] = [[self.sequence()]]
-        while not self.take_command(f"end{{{kind}"):
-            if self.take_sign("&"):
-                rows[-1].append(self.sequence())
-            elif not self.take_sign("\\\\"):
-                raise UnreadableError("unparsable")
-            elif not self.peek().text.startswith("end{"):
-                rows.append([self.sequence()])
-        if len({len(row) for row in rows}) != 1:
-            raise UnreadableError("unparsable")
-        cells = tuple(cell for row in rows for cell in row)
-        return Node(Op.MATRIX, cells, f"{len(rows)},{len(rows[0])}")
-
-
-def _with_sign(sign: str, node: Node) -> Node:
-    if sign == "+":
+    def exponent(self) -> Node:
+        """What stands after `^`; powers in it bind to the right."""
+        self.descend()
+        if self.text == "-":
+            self.advance()
+            node = Node(Op.NEG, (self.exponent(),))
+        else:
+            self.take("+")
+            if self.kind is TokenKind.NUMBER and self.ahead(1).text == "_":
+                # The subscript is the base's: `x^2_1`.
+                node = Node(Op.NUM, value=self.advance())
+            else:
+                node = self.atom()
+            if self.text in ("!", "%"):
+                node = suffixed(self, node)
+            if self.take("^"):
+                node = Node(Op.POW, (node, self.exponent()))
+        self.depth -= 1
         return node
-    if sign == "-":
-        return Node(Op.NEG, (node,))
-    return Node(Op.PM, (node,), "+" if sign == "pm" else "-")
+
+    def atom(self) -> Node:
+        """A number, a symbol, a bracket, or what a command starts."""
+        self.descend()
+        kind, text = self.kind, self.advance()
+        if kind is TokenKind.NUMBER:
+            node = number(self, text)
+        elif kind is TokenKind.LETTER:
+            node = symbol(self, text)
+        elif kind is TokenKind.WORD:
+            node = Node(Op.WORD, value=" ".join(text[1:].casefold().split()))
+        else:
+            handler = _HANDLERS.get(text)
+            if handler is None:
+                handler = table_handler(text)
+            node = handler(self, text)
+        self.depth -= 1
+        return node
+
+    def argument(self) -> Node:
+        """A brace group, or one token; TeX takes one *digit* of a number."""
+        if self.kind is TokenKind.NUMBER:
+            if not self.text.isdigit():
+                raise UnreadableError("unparsable")
+            is_digit = len(self.text) == 1
+            return Node(Op.NUM, value=self.advance() if is_digit else self.take_digit())
+        if self.kind is TokenKind.LETTER:
+            return Node(Op.SYM, value=self.advance())
+        return self.atom()
+
+    def _count_left_nesting(self) -> None:
+        self.left_nesting += 1
+        if self.left_nesting > _MAX_LEFT_NESTING:
+            raise UnreadableError("too-large")
 
 
-def _product_of(factors: list[Node]) -> Node:
-    return factors[0] if len(factors) == 1 else Node(Op.MUL, tuple(factors))
-
-
-def _real_line(_: _Parser) -> Node:
-    infinity = Node(Op.INF)
-    return Node(Op.INTERVAL, (Node(Op.NEG, (infinity,)), infinity), "()")
-
-
-_COMMANDS: dict[str, Callable[[_Parser], Node]] = {
-    "frac": _Parser.fraction,
-    "binom": _Parser.binomial,
-    "sqrt": _Parser.root,
-    "infty": lambda _: Node(Op.INF),
-    "reals": _real_line,
-    "emptyset": lambda _: Node(Op.SET),
-    "varnothing": lambda _: Node(Op.SET),
-}
-_ATOM_COMMANDS = (
-    _FUNCTIONS | _GREEK | _COMMANDS.keys() | {"log"} | {f"begin{{{kind}" for kind in _MATRIX_KINDS}
+_HANDLERS = {**SYMBOL_HANDLERS, **BRACKET_HANDLERS, **FUNCTION_HANDLERS, **CALCULUS_HANDLERS}
+_NEVER_IMPLICIT = frozenset(("]", "<", "[", "|", "_", "^"))
+_STARTERS = (_HANDLERS.keys() - _NEVER_IMPLICIT) | frozenset(
+    f"\\begin{{{name}" for name in ("pmatrix", "bmatrix", "matrix", "array", "vmatrix")
 )
-_ARGUMENT_ENDS = _FUNCTIONS | {"log", "(", "{", "["}
+_JOINERS = frozenset(("\\cup", "\\setminus", "\\cap", ":", "\\over", "\\choose"))
+_SUM_SIGNS = frozenset(("+", "-", "\\pm", "\\mp"))
+_SUFFIXES = frozenset(("^", "_", "!", "%", "°"))
+_BEFORE_NUMBER = frozenset((")", "}", "!", "]", "|"))
+_SETS = frozenset(
+    (
+        Op.SET,
+        Op.SET_BUILDER,
+        Op.SET_MINUS,
+        Op.INTERVAL,
+        Op.UNION,
+        Op.INTERSECTION,
+        Op.NUMBERS,
+    )
+)
+
+
+def _flattened(op: Op, parts: list[Node]) -> Node:
+    flat: list[Node] = []
+    for part in parts:
+        flat.extend(part.args if part.op is op else (part,))
+    return Node(op, tuple(flat))

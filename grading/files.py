@@ -16,19 +16,18 @@ import stat
 import sys
 import tempfile
 import time
-from collections import Counter
-from collections.abc import Callable, Generator, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections import Counter, deque
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import partial
 from pathlib import Path
 from typing import TextIO, cast
 
 from grading.config import GradingConfig
 from grading.pool import GradePool
-from grading.verdict import Verdict
+from grading.verdict import Grade, Verdict
 
 MAX_GENERATED_CHARS = 64_000_000
 
@@ -44,14 +43,33 @@ class AnswerForm(StrEnum):
     RESPONSE = "response"
 
 
+@dataclass(frozen=True, slots=True)
+class GradeSummary:
+    """How many rows got each verdict and reason, and which rules found their answers.
+
+    A row of form `answer` counts under the rule `bare`.
+    """
+
+    by_reason: Counter[tuple[Verdict, str]] = field(default_factory=Counter[tuple[Verdict, str]])
+    by_rule: Counter[str] = field(default_factory=Counter[str])
+
+    @property
+    def by_verdict(self) -> Counter[Verdict]:
+        """Rows by verdict alone; only verdicts that occur."""
+        counts: Counter[Verdict] = Counter()
+        for (verdict, _), count in self.by_reason.items():
+            counts[verdict] += count
+        return counts
+
+
 def grade_file(
     input_path: str | Path,
     output_path: str | Path,
     *,
     config: GradingConfig | None = None,
     on_progress: Callable[[int, int], None] = lambda _done, _total: None,
-) -> Counter[Verdict]:
-    """Grade every row and return how many got each verdict.
+) -> GradeSummary:
+    """Grade every row and return what came out.
 
     All rows, and that the output can be written, are checked before anything is graded; the
     output appears whole or not at all.
@@ -63,16 +81,29 @@ def grade_file(
     """
     config = config or GradingConfig()
     rows = _read_rows(Path(input_path))
-    counts: Counter[Verdict] = Counter()
+    summary = GradeSummary()
     lines: list[str] = []
     with _opened_output(Path(output_path)) as output:
-        with GradePool(config) as pool, ThreadPoolExecutor(config.workers) as threads:
-            for result in threads.map(partial(_grade_row, pool), rows):
-                counts[Verdict(str(result["verdict"]))] += 1
-                lines.append(json.dumps(result) + "\n")
+        with GradePool(config) as pool:
+            pool.start()
+            for result in _graded(pool, rows, num_threads=config.workers):
+                summary.by_reason[(result.grade.verdict, result.grade.reason)] += 1
+                summary.by_rule[result.rule] += 1
+                lines.append(_line(result))
                 on_progress(len(lines), len(rows))
         output.writelines(lines)
-    return counts
+    return summary
+
+
+def is_standard_output(path: str | Path) -> bool:
+    """Whether what is written to `path` goes where `print` does."""
+    try:
+        return _is_standard_output(Path(path).stat())
+    except OSError:
+        return False
+
+
+_LOOK_AHEAD = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,20 +120,53 @@ class _Row:
         return self.prefix + self.unit * self.count + self.suffix
 
 
-def _grade_row(pool: GradePool, row: _Row) -> dict[str, object]:
+@dataclass(frozen=True, slots=True)
+class _Graded:
+    row_id: str | int
+    grade: Grade
+    rule: str
+    seconds: float
+
+
+def _graded(pool: GradePool, rows: Sequence[_Row], *, num_threads: int) -> Iterator[_Graded]:
+    """In order. A single worker needs no threads; more look a bounded number of rows ahead."""
+    if num_threads == 1:
+        yield from (_grade_row(pool, row) for row in rows)
+        return
+    threads = ThreadPoolExecutor(num_threads)
+    pending: deque[Future[_Graded]] = deque()
+    try:
+        for row in rows:
+            pending.append(threads.submit(_grade_row, pool, row))
+            if len(pending) >= _LOOK_AHEAD:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
+    finally:
+        threads.shutdown(wait=True, cancel_futures=True)
+
+
+def _grade_row(pool: GradePool, row: _Row) -> _Graded:
     prediction = row.prediction()
     started = time.perf_counter()
     if row.form is AnswerForm.ANSWER:
-        grade = pool.grade_answer(row.gold, prediction)
+        answer, rule = prediction, "bare"
     else:
-        grade = pool.grade(row.gold, prediction)
-    return {
-        "id": row.row_id,
-        "verdict": grade.verdict,
-        "reason": grade.reason,
-        "answer": grade.answer,
-        "seconds": round(time.perf_counter() - started, 6),
+        found = pool.extract(prediction)
+        answer, rule = found.answer, str(found.rule)
+    grade = pool.grade_answer(row.gold, answer)
+    return _Graded(row.row_id, grade, rule, time.perf_counter() - started)
+
+
+def _line(result: _Graded) -> str:
+    row = {
+        "id": result.row_id,
+        "verdict": result.grade.verdict,
+        "reason": result.grade.reason,
+        "answer": result.grade.answer,
+        "seconds": round(result.seconds, 6),
     }
+    return json.dumps(row) + "\n"
 
 
 def _read_rows(path: Path) -> list[_Row]:

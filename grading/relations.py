@@ -1,14 +1,22 @@
 r"""Relations and plus-minus signs rewritten so that shapes can be compared.
 
-Pure functions from tree to tree: `\pm` as two values, an inequality as an interval, a
-named list as named items, an equation as the expression that it sets to zero.
+Pure functions from tree to tree: `\pm` as two values, an inequality or "not equal" as the set
+of values of its one letter (solved where it is linear in that letter), an equation as the
+expression that it sets to zero. Names of values are in `grading.naming`.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
+from fractions import Fraction
 
+from grading.exact import exact_value
 from grading.tree import COLLECTIONS, SEQUENCES, Node, Op
 
-_FLIPPED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
+_UPWARD = {">": "<", ">=": "<=", "supset": "subset", "supseteq": "subseteq"}
+_INFINITY = Node(Op.INF)
+_MINUS_INFINITY = Node(Op.NEG, (_INFINITY,))
+REAL_LINE = Node(Op.INTERVAL, (_MINUS_INFINITY, _INFINITY), "()")
+CONSTANTS = frozenset(("\\pi", "e", "i"))
 
 
 def expand_plus_minus(node: Node) -> Node:
@@ -22,26 +30,6 @@ def expand_plus_minus(node: Node) -> Node:
     return values[0] if len(values) == 1 else Node(Op.LIST, values)
 
 
-def _two_values(node: Node) -> tuple[Node, ...]:
-    if node.op in COLLECTIONS or not _contains_plus_minus(node):
-        return (node,)
-    if node.op is Op.REL:
-        last = _two_values(node.args[-1])
-        return tuple(replace(node, args=(*node.args[:-1], value)) for value in last)
-    return (_signed_copy(node, "+"), _signed_copy(node, "-"))
-
-
-def _contains_plus_minus(node: Node) -> bool:
-    return node.op is Op.PM or any(_contains_plus_minus(arg) for arg in node.args)
-
-
-def _signed_copy(node: Node, sign: str) -> Node:
-    args = tuple(_signed_copy(arg, sign) for arg in node.args)
-    if node.op is not Op.PM:
-        return replace(node, args=args)
-    return args[0] if node.value == sign else Node(Op.NEG, args)
-
-
 def is_membership(node: Node) -> bool:
     """Whether the relation says that something lies in a set."""
     return node.op is Op.REL and node.value == "in"
@@ -52,11 +40,11 @@ def is_equation(node: Node) -> bool:
     return node.op is Op.REL and set(node.value.split()) == {"="}
 
 
-def is_name(node: Node) -> bool:
-    """A letter, a product of letters (`AB`, `f(x)`), or a ratio of named lengths."""
-    if node.op in (Op.MUL, Op.RATIO):
-        return all(is_name(arg) for arg in node.args)
-    return node.op is Op.SYM
+def letters_of(node: Node) -> frozenset[str]:
+    """The letters in a tree, without the constants."""
+    if node.op is Op.SYM:
+        return frozenset() if node.value in CONSTANTS else frozenset((node.value,))
+    return frozenset[str]().union(*map(letters_of, node.args)) if node.args else frozenset()
 
 
 def zero_form(relation: Node) -> Node:
@@ -65,33 +53,122 @@ def zero_form(relation: Node) -> Node:
 
 
 def upward(relation: Node) -> Node:
-    """The same inequality chain with `<` and `<=` only, where it points one way."""
+    """The same chain with `<` and `<=`, or inclusions to the right, where it points one way."""
     operators = relation.value.split()
-    if not all(operator in (">", ">=") for operator in operators):
+    if not all(operator in _UPWARD for operator in operators):
         return relation
-    flipped = " ".join(_FLIPPED[operator] for operator in reversed(operators))
+    flipped = " ".join(_UPWARD[operator] for operator in reversed(operators))
     return Node(Op.REL, tuple(reversed(relation.args)), flipped)
 
 
-def free_name(relation: Node) -> Node | None:
-    """The only letter that is an operand by itself; None where not exactly one."""
-    names = [arg for arg in relation.args if arg.op is Op.SYM]
-    return names[0] if len(names) == 1 else None
+def bounded_name(relation: Node) -> Node | None:
+    """The letter, `f(x)` or `|x|` that the relation describes; None where not exactly one."""
+    names = [arg for arg in relation.args if _is_letter(arg)]
+    if len(names) == 1 and relation.op is Op.REL:
+        return names[0]
+    letters = sorted(letters_of(relation))
+    return Node(Op.SYM, value=letters[0]) if len(letters) == 1 else None
 
 
-def interval_of(relation: Node) -> Node | None:
-    """The interval of one letter between bounds: `0<x<5`, `x>=2`, `2<=x`; else None."""
-    name = free_name(relation)
+def region_of(node: Node, name: Node) -> Node | None:
+    """The set of values that a relation, or several joined ones, leave to the name.
+
+    The set is a tree that `grading.sets` evaluates: relations joined by "or" are a union,
+    others an intersection. None where a relation is no plain condition on the name.
+    """
+    if node.op is Op.LIST:
+        regions = [region_of(item, name) for item in node.args]
+        parts = tuple(region for region in regions if region is not None)
+        if len(parts) != len(regions):
+            return None
+        return Node(Op.UNION if node.value == "or" else Op.INTERSECTION, parts)
+    if node.op is not Op.REL:
+        return None
+    if len(node.args) == 2 and _is_name_or_size(node.args[0], name):
+        region = _stated_region(node)
+        if region is not None:
+            return region if node.args[0] == name else _unfolded(region)
+    return _interval_of(node, name)
+
+
+def says_region(node: Node) -> bool:
+    """Whether a relation, or one of several, is more than an equation."""
+    if node.op is Op.LIST:
+        return any(says_region(item) for item in node.args)
+    return node.op is Op.REL and not is_equation(node)
+
+
+# -- plus and minus -----------------------------------------------------------------------
+
+
+def _two_values(node: Node) -> tuple[Node, ...]:
+    if node.op in COLLECTIONS or not _contains_plus_minus(node):
+        return (node,)
+    if node.op is Op.REL:
+        last = _two_values(node.args[-1])
+        return tuple(replace(node, args=(*node.args[:-1], value)) for value in last)
+    return (_signed_copy(node, "+"), _signed_copy(node, "-"))
+
+
+def _contains_plus_minus(node: Node) -> bool:
+    return node.op is Op.PM or any(map(_contains_plus_minus, node.args))
+
+
+def _signed_copy(node: Node, sign: str) -> Node:
+    args = tuple(_signed_copy(arg, sign) for arg in node.args)
+    if node.op is not Op.PM:
+        return replace(node, args=args)
+    return args[0] if node.value == sign else Node(Op.NEG, args)
+
+
+# -- regions ------------------------------------------------------------------------------
+
+
+def _is_letter(node: Node) -> bool:
+    if node.op is Op.ABS:
+        return _is_letter(node.args[0])
+    return node.op is Op.CALL or (node.op is Op.SYM and node.value not in CONSTANTS)
+
+
+def _is_name_or_size(node: Node, name: Node) -> bool:
+    return node in (name, Node(Op.ABS, (name,)))
+
+
+def _stated_region(relation: Node) -> Node | None:
+    """Of `x in S`, `x notin S`, `x = a` and `x != a`; `x = {a, b}` is meant as membership."""
+    value = relation.args[1]
+    if relation.value == "in" or (relation.value == "=" and value.op is Op.SET):
+        return value
+    if relation.value == "notin" or (relation.value == "!=" and value.op is Op.SET):
+        return Node(Op.SET_MINUS, (REAL_LINE, value))
+    if relation.value not in ("=", "!=") or value.op in COLLECTIONS:
+        return None
+    point = Node(Op.SET, (value,))
+    return point if relation.value == "=" else Node(Op.SET_MINUS, (REAL_LINE, point))
+
+
+def _interval_of(relation: Node, name: Node) -> Node | None:
+    """The interval of one letter between bounds: `0<x<5`, `x>=2`, `2<=|x|`; else None."""
     chain = upward(relation)
     operators = chain.value.split()
-    if name is None or not set(operators) <= {"<", "<="} or len(chain.args) > 3:
+    if not set(operators) <= {"<", "<="} or len(chain.args) > 3:
         return None
-    position = chain.args.index(name)
+    if name not in chain.args and Node(Op.ABS, (name,)) not in chain.args:
+        return _solved_interval(chain, name)
+    is_size = name not in chain.args
+    position = chain.args.index(Node(Op.ABS, (name,)) if is_size else name)
     if len(chain.args) == 3 and position != 1:
         return None
-    infinity = Node(Op.INF)
-    low, left = Node(Op.NEG, (infinity,)), "("
-    high, right = infinity, ")"
+    others = [arg for index, arg in enumerate(chain.args) if index != position]
+    if name.op is Op.SYM and any(name.value in letters_of(other) for other in others):
+        return _solved_interval(chain, name)
+    interval = _between(chain, position)
+    return _unfolded(interval) if is_size else interval
+
+
+def _between(chain: Node, position: int) -> Node:
+    operators = chain.value.split()
+    low, left, high, right = _MINUS_INFINITY, "(", _INFINITY, ")"
     if position > 0:
         low, left = chain.args[position - 1], "[" if operators[position - 1] == "<=" else "("
     if position < len(operators):
@@ -99,19 +176,91 @@ def interval_of(relation: Node) -> Node | None:
     return Node(Op.INTERVAL, (low, high), left + right)
 
 
-def set_of(relation: Node) -> Node | None:
-    """The set in which the relation puts its letter; None where it states none."""
-    return relation.args[1] if is_membership(relation) else interval_of(relation)
+def _unfolded(sizes: Node) -> Node:
+    """The numbers whose absolute value lies in the interval."""
+    if sizes.op is Op.SET:
+        mirror = Node(Op.SET, tuple(Node(Op.NEG, (size,)) for size in sizes.args))
+        return Node(Op.UNION, (sizes, mirror))
+    if sizes.op is not Op.INTERVAL:
+        return sizes
+    low, high = sizes.args
+    mirror = Node(Op.INTERVAL, (_negative(high), _negative(low)), _mirrored(sizes.value))
+    if low == _MINUS_INFINITY:
+        return Node(Op.INTERSECTION, (sizes, mirror))
+    return Node(Op.UNION, (sizes, mirror))
 
 
-def name_first(node: Node) -> Node:
-    """`5=x` as `x=5`; `n=2,3,4` with every item named: `n=2`, `n=3`, `n=4`."""
-    if is_equation(node) and is_name(node.args[-1]) and not is_name(node.args[0]):
-        return Node(Op.REL, tuple(reversed(node.args)), node.value)
-    if node.op is not Op.LIST or not is_equation(node.args[0]):
-        return node
-    first = node.args[0]
-    if len(first.args) != 2 or any(item.op is Op.REL for item in node.args[1:]):
-        return node
-    named = tuple(Node(Op.REL, (first.args[0], item), "=") for item in node.args[1:])
-    return Node(Op.LIST, (first, *named))
+def _negative(node: Node) -> Node:
+    return node.args[0] if node.op is Op.NEG else Node(Op.NEG, (node,))
+
+
+def _mirrored(brackets: str) -> str:
+    return ("[" if brackets[1] == "]" else "(") + ("]" if brackets[0] == "[" else ")")
+
+
+# -- linear inequalities ------------------------------------------------------------------
+
+_Line = tuple[Fraction, Fraction]
+"""Slope and constant."""
+
+
+def _solved_interval(chain: Node, name: Node) -> Node | None:
+    """A chain that is linear in the letter, with rational coefficients, solved for it."""
+    if name.op is not Op.SYM:
+        return None
+    operators = chain.value.split()
+    conditions: list[Node] = []
+    for left, right, operator in zip(chain.args[:-1], chain.args[1:], operators, strict=True):
+        first, second = _line(left, name.value), _line(right, name.value)
+        if first is None or second is None:
+            return None
+        slope, constant = first[0] - second[0], second[1] - first[1]
+        if slope == 0:
+            return None
+        bound = _number(constant / slope)
+        is_below = slope > 0
+        bracket = operator == "<="
+        if is_below:
+            ends, brackets = (_MINUS_INFINITY, bound), "(]" if bracket else "()"
+        else:
+            ends, brackets = (bound, _INFINITY), "[)" if bracket else "()"
+        conditions.append(Node(Op.INTERVAL, ends, brackets))
+    return conditions[0] if len(conditions) == 1 else Node(Op.INTERSECTION, tuple(conditions))
+
+
+def _line(node: Node, letter: str) -> _Line | None:
+    if node == Node(Op.SYM, value=letter):
+        return Fraction(1), Fraction(0)
+    if node.op in (Op.ADD, Op.NEG):
+        lines = [_line(arg, letter) for arg in node.args]
+        known = [line for line in lines if line is not None]
+        if len(known) != len(lines):
+            return None
+        sign = -1 if node.op is Op.NEG else 1
+        return sign * sum((line[0] for line in known), Fraction(0)), sign * sum(
+            (line[1] for line in known), Fraction(0)
+        )
+    if node.op is Op.MUL:
+        return _product_line(node.args, letter)
+    if node.op is Op.DIV:
+        upper, lower = _line(node.args[0], letter), exact_value(node.args[1])
+        return (upper[0] / lower, upper[1] / lower) if upper is not None and lower else None
+    value = exact_value(node)
+    return None if value is None else (Fraction(0), value)
+
+
+def _product_line(factors: Sequence[Node], letter: str) -> _Line | None:
+    result = Fraction(0), Fraction(1)
+    for factor in factors:
+        line = _line(factor, letter)
+        if line is None or (line[0] and result[0]):
+            return None
+        result = (line[0] * result[1] + line[1] * result[0], line[1] * result[1])
+    return result
+
+
+def _number(value: Fraction) -> Node:
+    digits = Node(Op.NUM, value=str(abs(value.numerator)))
+    if value.denominator != 1:
+        digits = Node(Op.DIV, (digits, Node(Op.NUM, value=str(value.denominator))))
+    return Node(Op.NEG, (digits,)) if value < 0 else digits

@@ -36,7 +36,7 @@ class Op(StrEnum):
     ABS = "abs"
     LIST = "list"  # separated by commas, no brackets; value: "", "or", "and"
     TUPLE = "tuple"  # round brackets
-    SET = "set"
+    SET = "set"  # value: "bare" where the braces were TeX's own, else ""
     INTERVAL = "interval"  # low, high; value: its brackets, such as "[)"
     UNION = "union"
     INTERSECTION = "intersection"

@@ -1,5 +1,6 @@
 """The three-valued result of grading an answer."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -22,3 +23,25 @@ class Grade:
     verdict: Verdict
     reason: str
     answer: str
+
+
+def all_of(verdicts: Iterable[Verdict]) -> Verdict:
+    """CORRECT if every one is, INCORRECT at the first that is."""
+    result = Verdict.CORRECT
+    for verdict in verdicts:
+        if verdict is Verdict.INCORRECT:
+            return verdict
+        if verdict is Verdict.UNDECIDED:
+            result = verdict
+    return result
+
+
+def any_of(verdicts: Iterable[Verdict]) -> Verdict:
+    """CORRECT at the first that is, INCORRECT if every one is."""
+    result = Verdict.INCORRECT
+    for verdict in verdicts:
+        if verdict is Verdict.CORRECT:
+            return verdict
+        if verdict is Verdict.UNDECIDED:
+            result = verdict
+    return result

@@ -29,19 +29,23 @@ def test_grades_a_file_in_order(tmp_path: Path) -> None:
     source, target = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
     source.write_text("".join(json.dumps(row) + "\n" for row in rows) + "\n")
     progress: list[tuple[int, int]] = []
-    counts = grade_file(
+    summary = grade_file(
         source, target, on_progress=lambda done, total: progress.append((done, total))
     )
     graded = [json.loads(line) for line in target.read_text().splitlines()]
-    assert [(row["id"], row["verdict"], row["reason"], row["answer"]) for row in graded] == [
-        ("a", "correct", "text", "12"),
-        (7, "correct", "symbolic", "(x-1)(x+1)"),
-        ("c", "incorrect", "numeric", "13"),
-        ("d", "correct", "text", "5"),
-        ("e", "incorrect", "no-answer", ""),
+    assert [(row["id"], row["verdict"], row["answer"]) for row in graded] == [
+        ("a", "correct", "12"),
+        (7, "correct", "(x-1)(x+1)"),
+        ("c", "incorrect", "13"),
+        ("d", "correct", "5"),
+        ("e", "incorrect", ""),
     ]
+    assert graded[-1]["reason"] == "no-answer"
     assert all(set(row) == {"id", "verdict", "reason", "answer", "seconds"} for row in graded)
-    assert counts == Counter({Verdict.CORRECT: 3, Verdict.INCORRECT: 2})
+    assert summary.by_verdict == Counter({Verdict.CORRECT: 3, Verdict.INCORRECT: 2})
+    assert summary.by_reason == Counter((Verdict(row["verdict"]), row["reason"]) for row in graded)
+    assert summary.by_rule["bare"] == 2
+    assert summary.by_rule.total() == 5
     assert progress == [(1, 5), (2, 5), (3, 5), (4, 5), (5, 5)]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.jsonl", "out.jsonl"]
 
@@ -157,7 +161,7 @@ def test_nothing_repeated_without_end_is_nothing(tmp_path: Path) -> None:
     source, target = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
     generated = '"prediction_gen": {"prefix": "1", "unit": "", "count": 1' + "0" * 30 + "}"
     source.write_text('{"id": 1, "gold": "1", "form": "answer", ' + generated + "}\n")
-    assert grade_file(source, target) == Counter({Verdict.CORRECT: 1})
+    assert grade_file(source, target).by_verdict == Counter({Verdict.CORRECT: 1})
     unit = '{"unit": "abc", "count": ' + "9" * 4300 + "}"
     source.write_text('{"id": 1, "gold": "1", "prediction_gen": ' + unit + "}\n")
     with pytest.raises(GradeInputError, match=r"stands for more than 10\^18 characters"):
@@ -167,7 +171,7 @@ def test_nothing_repeated_without_end_is_nothing(tmp_path: Path) -> None:
 def test_a_byte_order_mark_at_the_beginning_is_no_content(tmp_path: Path) -> None:
     source, target = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
     source.write_bytes(b"\xef\xbb\xbf" + ONE)
-    assert grade_file(source, target) == Counter({Verdict.CORRECT: 1})
+    assert grade_file(source, target).by_verdict == Counter({Verdict.CORRECT: 1})
     source.write_bytes(b"\xef\xbb\xbf\n" + ONE + b"\xef\xbb\xbf" + ONE)
     with pytest.raises(GradeInputError, match="line 3: not JSON"):
         grade_file(source, target)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from grading.grade import compare_answers, is_gradable_gold
+from grading.grade import compare_answers, is_gradable_gold, ungradable_reason
 from grading.verdict import Verdict
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
@@ -22,7 +22,7 @@ EQUAL = [
     ("1" * 5000, "+" + "1" * 5000 + ".0"),
 ]  # fmt: skip
 DIFFERENT = [
-    ("2750", "27,50"), ("50", "0.5"), ("5", "500"), ("1/3", "0.333333333"), ("1e-9", "2e-9"),
+    ("2750", "27,50"), ("50", "0.5"), ("5", "500"), ("1/3", "0.33"), ("1e-9", "2e-9"),
     ("12345678901234567890", "12345678901234567891"), ("34_7", "347"), ("34_7", "34_8"),
     ("4,9", "4"), ("4", "4,9"), ("(4,9)", "(9,4)"), ("(4,9)", "(4,9]"), ("x>4", "x<4"),
     (r"\pm 3", "3"), ("A", "B"), ("Monday", "Sunday"), ("evil", "vile"), ("1", "1_000"),
@@ -30,12 +30,7 @@ DIFFERENT = [
     ("3", "3 or 4"), ("-2\\frac{1}{3}", r"-\frac{5}{3}"), ("1", "1" * 5000),
     ("2", "[0]*10**10"), ("7", "__import__('os')"),
 ]  # fmt: skip
-NEEDS_SYMBOLS = [
-    ("x^2-1", "(x-1)(x+1)"),
-    ("2t", "2"),
-    (r"\sqrt{8}", r"2\sqrt{2}"),
-    ("x+y=1", "2x+2y=2"),
-]
+NEEDS_SYMBOLS = [(r"\sin^2 x + \cos^2 x", "1"), (r"\tan x", r"\frac{\sin x}{\cos x}")]
 
 
 @pytest.mark.parametrize(("gold", "answer"), EQUAL)
@@ -63,15 +58,26 @@ def test_left_to_the_symbolic_tier(gold: str, answer: str) -> None:
     [
         ("3", "", Verdict.INCORRECT, "no-answer"),
         ("3", " \n ", Verdict.INCORRECT, "no-answer"),
-        ("", "3", Verdict.UNDECIDED, "unparsable-gold"),
+        ("", "3", Verdict.INCORRECT, "unparsable-gold"),
         (r"\frac{1}{", "3", Verdict.UNDECIDED, "unparsable-gold"),
-        ("3", r"\int_0^1 x dx", Verdict.UNDECIDED, "unsupported"),
+        ("3", r"\int_0^1 x dx", Verdict.INCORRECT, "exact"),
         ("3", "???", Verdict.INCORRECT, "unparsable-answer"),
-        ("1", "9^9^9^9^9", Verdict.UNDECIDED, "too-large"),
-        ("1", "100000!", Verdict.UNDECIDED, "too-large"),
-        ("1", "{" * 10_000 + "1" + "}" * 10_000, Verdict.UNDECIDED, "too-large"),
+        ("1", "9^9^9^9^9", Verdict.INCORRECT, "exact"),
+        ("1", "100000!", Verdict.INCORRECT, "exact"),
+        ("1", "{" * 10_000 + "1", Verdict.INCORRECT, "unparsable-answer"),
+        ("1", "{" * 10_000 + "1" + "}" * 10_000, Verdict.CORRECT, "exact"),
+        ("1", "(" * 1_000 + "1" + ")" * 1_000, Verdict.UNDECIDED, "too-large"),
         ("1", "1+" * 20_000 + "1", Verdict.UNDECIDED, "too-large"),
-        ("5 cm", "5 km", Verdict.UNDECIDED, "units"),
+        ("5 cm", "5 km", Verdict.INCORRECT, "exact"),
+        ("5 cm", "50 mm", Verdict.CORRECT, "exact"),
+        ("5 cm", "5 kg", Verdict.INCORRECT, "units"),
+        ("0.35", "35 cents", Verdict.CORRECT, "exact"),
+        ("35", "35 cents", Verdict.CORRECT, "exact"),
+        ("3.25", "3,25", Verdict.CORRECT, "exact"),
+        ("3.2", "3,2", Verdict.INCORRECT, "exact"),
+        (r"\text{Wednesday}", "12", Verdict.INCORRECT, "wording"),
+        (r"Adding up, the total is $\boxed{12}$.", "12", Verdict.CORRECT, "exact"),
+        ("12", "So in the end we find that the sum is $12$.", Verdict.CORRECT, "exact"),
         ("\\int x", "\\int x", Verdict.CORRECT, "text"),
     ],
 )
@@ -84,6 +90,15 @@ def test_reasons(gold: str, answer: str, verdict: Verdict, reason: str) -> None:
 @pytest.mark.parametrize("gold", ["", "  ", r"\frac{1}{", "}{", "1\x00", "(", "7" * 30_000])
 def test_bad_golds_are_not_gradable(gold: str) -> None:
     assert not is_gradable_gold(gold)
+
+
+@pytest.mark.parametrize(
+    ("gold", "reason"),
+    [(" ", "empty"), (r"\frac{1}{", "unparsable"), ("1" + "+1" * 40_000, "too-large"), ("12", None),
+     ("The curve is a circle around the origin.", None)],
+)  # fmt: skip
+def test_reasons_of_ungradable_golds(gold: str, reason: str | None) -> None:
+    assert ungradable_reason(gold) == reason
 
 
 def test_golds_of_gsm8k_are_gradable() -> None:

@@ -1,0 +1,337 @@
+"""What an unmarked text states at its end: a formula, an expression, a number.
+
+Only the last line that says something is read, and in it the last sentence. A text that stops
+in the middle of a sentence or a formula, or says that it does not know, states nothing.
+Numbers inside words ("H2O", "AZ3K"), labels ("step 3") and cut-off calculations do not count.
+"""
+
+import re
+from collections.abc import Iterator
+from itertools import islice
+
+from grading.extract_reading import is_readable
+from grading.extract_scope import says_wrong
+from grading.extract_spans import Span, formula_spans, read_formulas
+
+_TAIL = 4_000
+_MAX_RUN = 400
+_CLOSING_LINE = re.compile(
+    r"[\s*_#>\-–—=`~]*(?:i hope|hope (?:this|that|it)|let me know|this (?:completes|concludes)"
+    r"|note\b|please|q\.?e\.?d|thank|end\b|done\b|\Z)",
+    re.IGNORECASE,
+)
+_NO_IDEA = re.compile(
+    r"\b(?:(?:i|we) (?:don['’]?t|do not|can(?:no|['’])t|am not|['’]m not) (?:really )?(?:know|sure"
+    r"|solve|determine|find)|not sure|no idea|unable to|cannot be (?:determined|solved|found)"
+    r"|not enough information|impossible to (?:say|know|determine))",
+    re.IGNORECASE,
+)
+_NO_ENDS = """
+    to the a an of and is are so that we then need with for by in which now can must let has have
+    will from if since because but or as at on into equal equals gives minus plus divided i it this
+    there where when more than he she they using also their our first next
+"""
+_OPEN_WORDS = frozenset(_NO_ENDS.split())
+_MAX_LOOSE_WORDS, _MAX_CLAUSE_WORDS = 14, 3
+_CLAUSE_START = re.compile(r"[,;]|\b(?:and|so|then|but|now|we|next|which|where)\b")
+_SENTENCE_BREAK = re.compile(
+    r"(?:(?<=[^\W\d_]{2})|(?<=[\d)\]}$%°*\"”!?]))[.!?]+[\"”)*_]*\s+(?=\S)|[。！？]"
+)
+_WORD = re.compile(r"[^\W\d_]+")
+_MAX_LINES = 3
+_ONWARD = re.compile(
+    r"\b(?:let(?:['’]s| me| us)|now|next|needs? to|have to|must|should|consider|will|try|first|then"
+    r"|step|want|recall|using|wait|hmm)\b",
+    re.IGNORECASE,
+)
+
+_NUMBER = re.compile(
+    r"(?P<sign>[-−]?)[$£€¥]?"
+    r"(?P<number>(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:[.,]\d+)*|\.\d+)"
+    r"(?P<rest>(?:[eE][-+]?\d{1,3}(?![\w.])|\s?/\s?\d+(?![\d.]*/)|:\d+(?::\d+)?)?(?:\s?\\?%)?)"
+)
+_TUPLE = re.compile(r"[(\[]\s*[-−]?[\w./\\]+(?:\s*,\s*[-−]?[\w./\\]+){1,7}\s*[)\]]\W*\Z")
+_RELATION_BEFORE = re.compile(
+    r"(?P<name>[A-Za-z](?:_?\d)?|\|[a-z]\|)\s*(?:<=|>=|!=|==|<|>|≤|≥|≠|∈)\s*\Z"
+)
+_LIST_BEFORE = re.compile(
+    r"(?:(?<![\w.,/])[A-Za-z]\s*=\s*)?[-−]?[$£€]?(?<![\w.])\d[\d.,/]*\s*(?:,|and|or|,\s*and|,\s*or)"
+    r"(?:\s+(?:maybe|perhaps|possibly))?\s+(?:[A-Za-z]\s*=\s*)?\Z"
+)
+_LABEL_BEFORE = re.compile(
+    r"\b(?:step|case|part|equation|eq|figure|fig|chapter|section|problem|question|example|method"
+    r"|option|line|table|theorem|lemma|exercise|approach)s?\.?\s*[#(]?\Z",
+    re.IGNORECASE,
+)
+_PART_BEFORE = re.compile(
+    r"[\w)]\s*[*×÷+·]\s*\Z|\d\s*[-−/]\s*\Z|\d\s*[-−]\s*[$£€]\Z"
+    r"|(?<![\w.])[$£€]?\d[\d.,]*(?:\s+[A-Za-z]+){1,2},?\s+(?:and|or)\s+[$£€]?\Z"
+)
+_ANNOTATION = re.compile(r"<<[^<>\n]{0,400}>>")
+_NEW_CLAUSE = re.compile(
+    r"[,;:.]|\b(?:so|thus|therefore|is|are|was|has|have|gives?|makes?|leaving|leaves|means|left"
+    r"|total)\b|[-+*/×÷=≈]"
+)
+_COPULA = re.compile(
+    r"(?:\b(?:is|are|be|becomes|equals|get|gets|gives?|have|obtain|find|that|yields|to|as|it['’]s|est|es"
+    r"|ist)\b|[:=≈])",
+    re.IGNORECASE,
+)
+_SYMBOLS = re.compile(r"[\\^_{}+*/=<>≤≥≠()\[\]|]")
+_FORMULA_LINK = re.compile(
+    r"\s*(?:[,，、]\s*(?P<word>and|or|)|(?P<only>and|or|et|ou|und|oder|y|o|e|и|или|和|或))\s*"
+)
+_OR = frozenset(("or", "ou", "oder", "o", "или", "或"))
+_CONDITION = re.compile(r"\b(?:since|if|when|for|as|with|because|where|given|from|let)\b", re.I)
+_NO_SOLUTION = re.compile(
+    r"\bno (?:real |integer |such |positive |valid )?(?:solutions?|roots?|numbers?)\b"
+    r"|\binfinitely many(?: solutions)?\b|\bundefined\b|\bdoes not exist\b",
+    re.IGNORECASE,
+)
+_LONE_NAME = re.compile(r"\s*\\?[A-Za-z]+(?:_\{?\w+\}?)?(?:\([a-z]\))?\s*")
+_LEAD_IN = re.compile(
+    r"^(?:[\s,*_$]|\b(?:therefore|thus|so|hence|then|and|we|get|have|obtain|find|choose|choice|option"
+    r"|that|this|gives|means|finally|the|value|clearly|conclude)\b)+",
+    re.IGNORECASE,
+)
+
+
+def statement_answer(text: str, *, allows_words: bool = False) -> str | None:
+    """The last formula, expression or number that the text's end states.
+
+    "" where the text was cut off. `allows_words`: a few words may be the answer, as in
+    "therefore Thursday" before "is the answer".
+    """
+    tail = text[-_TAIL:].rstrip()
+    spans, is_cut_off = read_formulas(tail)
+    if is_cut_off or tail.rfind("<<") > tail.rfind(">>"):
+        return ""
+    is_last, rest = True, ""
+    for line in islice(_lines_from_end(tail, spans), _MAX_LINES):
+        if _NO_IDEA.search(line):
+            return ""
+        for sentence in _sentences(line)[::-1][:3]:
+            if is_last and not allows_words and _is_unfinished(sentence):
+                return ""
+            is_last, rest = False, rest or sentence
+            if says_wrong(sentence):
+                return ""
+            answer = _stated(sentence) or _worded(sentence)
+            if answer is not None:
+                return answer
+            if allows_words or _ONWARD.search(sentence):
+                return _words(sentence) if allows_words else ""
+    return _words(rest) if allows_words else None
+
+
+def whole_answer(text: str) -> str | None:
+    """A completion that is nothing but an answer: one short line without a verb."""
+    answer = text.strip()
+    if not answer or len(answer) > _MAX_RUN or "\n" in answer:
+        return None
+    spans = formula_spans(answer)
+    if len(spans) == 1 and spans[0].end - spans[0].start == len(answer):
+        return answer
+    if (yes_no := _YES_NO.match(answer)) is not None:
+        return yes_no[1]
+    words = _COMMAND.sub(" ", _outside(answer, spans))
+    if _VERB.search(words) is not None or _UNFINISHED_END.search(answer):
+        return None
+    if spans and not _ANSWER_WORD.search(words):
+        num_words = len(_WORD.findall(words))
+        is_phrase = num_words <= 3 and not _COMMA.search(words)
+        if 0 < num_words <= 5 and (is_phrase or spans[0].start == 0):
+            return answer
+    if (label := _LABEL.match(answer)) is not None and is_readable(answer[label.end() :]):
+        return answer[label.end() :]
+    return answer if is_readable(answer) else None
+
+
+_VERB = re.compile(
+    r"\b(?:is|are|was|were|we|has|have|had|find|found|gives?|gets?|got|makes?|made|need|needs|that"
+    r"|thus|therefore|hence|so|it|which|because|there|they|he|she|you|the|not|let|then|now|my)\b",
+    re.IGNORECASE,
+)
+_COMMAND = re.compile(r"\\[A-Za-z]+")
+_COMMA = re.compile(r"[,，、:：]")
+_YES_NO = re.compile(r"(yes|no)\s*[,;:—–-]", re.IGNORECASE)
+_LABEL = re.compile(r"(?:\w+ ){0,2}[^\W\d_]{3,}: ")
+_ANSWER_WORD = re.compile(r"answer|solution|result|matrix|:", re.IGNORECASE)
+_UNFINISHED_END = re.compile(r"(?:[-+*/=(,×÷^{<]|\\\w+\s?\{?)\s*\Z")
+
+
+def _lines_from_end(tail: str, spans: list[Span]) -> Iterator[str]:
+    """The lines that say something, from the last; a display formula may span lines."""
+    stop, left = len(tail), len(spans) - 1
+    while stop > 0:
+        start = tail.rfind("\n", 0, stop) + 1
+        while left >= 0 and spans[left].start >= start:
+            left -= 1
+        if left >= 0 and spans[left].end > start:
+            start = tail.rfind("\n", 0, spans[left].start) + 1
+        line = tail[start:stop].strip()
+        if line and not _CLOSING_LINE.match(line):
+            yield line
+        stop = start - 1
+
+
+def _sentences(line: str) -> list[str]:
+    return [piece for piece in _SENTENCE_BREAK.split(line) if piece.strip()]
+
+
+_SIGNS = re.compile(r"[\d$\\]")
+
+
+def _is_unfinished(sentence: str) -> bool:
+    """No full stop, and its end is neither a number, a formula nor a few words behind one."""
+    text = sentence.rstrip(' *_"”)`')
+    if not text:
+        return True
+    if text[-1] in ".!?。！？":
+        return text.endswith(("...", "…")) and not text[:-3].rstrip()[-1:].isdigit()
+    if text[-1] in "+=*/,(×÷^{<:-−–—" and not text.endswith(("\\)", "\\]")):
+        return True
+    if not text[-1].isalpha():
+        return False
+    words = _WORD.findall(text[-200:])
+    if not _SIGNS.search(text) or (words and words[-1].casefold() in _OPEN_WORDS):
+        return True
+    after = re.split(r"[\d$]|\\[)\]]", text)[-1]
+    num_words = len(_WORD.findall(after))
+    has_clause = _CLAUSE_START.search(after) is not None
+    return num_words > (_MAX_CLAUSE_WORDS if has_clause else _MAX_LOOSE_WORDS)
+
+
+def _stated(sentence: str) -> str | None:
+    if "<<" in sentence:
+        sentence = _ANNOTATION.sub("", sentence)
+    spans = formula_spans(sentence)
+    number = _last_number(sentence, spans)
+    for span in reversed(spans):
+        inside = span.inside.strip().rstrip(".,;")
+        if number is not None and number[0] > span.start:
+            break
+        if not _LONE_NAME.fullmatch(inside):
+            return _listed_before(sentence, spans[: spans.index(span)], span) + inside
+    expression = _expression(sentence, spans)
+    if expression is not None:
+        return expression
+    return None if number is None else number[1]
+
+
+def _worded(sentence: str) -> str | None:
+    match = _NO_SOLUTION.search(sentence)
+    return None if match is None else match[0]
+
+
+def _listed_before(sentence: str, spans: list[Span], last: Span) -> str:
+    """The formulas that one list ends with `last`, and its separators."""
+    listed, right = "", last
+    for span in reversed(spans):
+        between = sentence[span.end : right.start]
+        link = _FORMULA_LINK.fullmatch(between)
+        if link is None:
+            break
+        word = link["word"] or link["only"]
+        if not word and not listed and _CONDITION.search(sentence):
+            break
+        separator = " or " if word in _OR else ", "
+        listed = span.inside.strip().rstrip(",;.") + separator + listed
+        right = span
+    return listed
+
+
+def _last_number(sentence: str, spans: list[Span]) -> tuple[int, str] | None:
+    """Place and text of the plain number that the sentence ends with or calculates.
+
+    The result of a calculation counts rather than a number of what merely follows it, as in
+    "20 + 30 = 50 miles in 7 hours". None for a label's number and for one part of a list.
+    """
+    last: re.Match[str] | None = None
+    result: re.Match[str] | None = None
+    span_index = 0
+    for match in _NUMBER.finditer(sentence):
+        while span_index < len(spans) and spans[span_index].end <= match.start():
+            span_index += 1
+        if span_index < len(spans) and spans[span_index].start < match.end():
+            continue
+        if not _is_glued(sentence, match):
+            last = match
+            if (
+                sentence[max(0, match.start() - 4) : match.start()]
+                .rstrip(" \\$")
+                .endswith(("=", "≈"))
+            ):
+                result = match
+    if last is None or last.end() - last.start() > _MAX_RUN:
+        return None
+    before = sentence[max(0, last.start() - 48) : last.start()]
+    if _LABEL_BEFORE.search(before):
+        return None
+    if result is not None and not _NEW_CLAUSE.search(sentence, result.end(), last.start()):
+        last = result
+    elif _PART_BEFORE.search(before):
+        return None
+    return last.start(), _with_context(sentence, last)
+
+
+def _is_glued(sentence: str, match: re.Match[str]) -> bool:
+    before = sentence[max(0, match.start() - 1) : match.start()]
+    after = sentence[match.end() : match.end() + 3]
+    if before == "_" or (before.isalpha() and before < "\u0e00"):
+        return True
+    # A unit may touch a number ("9m²", "3pm"); a word of letters and digits may not.
+    return after[:1].isalpha() and after[1:2].isalpha() and after[2:3].isdigit()
+
+
+def _with_context(sentence: str, match: re.Match[str]) -> str:
+    start = match.start()
+    number = match["number"].rstrip(".,") + match["rest"]
+    sign = "-" if match["sign"] and _is_sign(sentence[:start]) else ""
+    before = sentence[max(0, start - 80) : start]
+    relation = _RELATION_BEFORE.search(before)
+    if relation is not None:
+        return f"{before[relation.start() :]}{sign}{number}"
+    listed = _LIST_BEFORE.search(before)
+    if listed is not None:
+        return f"{listed[0].lstrip()}{sign}{number}"
+    opened = before.rfind("("), before.rfind("[")
+    if max(opened) >= 0:
+        candidate = sentence[start - len(before) + max(opened) :].rstrip(" .*")
+        if _TUPLE.fullmatch(candidate):
+            return candidate
+    return sign + number
+
+
+def _is_sign(before: str) -> bool:
+    previous = before.rstrip("$£€")[-1:]
+    return not (previous.isalnum() or previous in (")", "]", "}"))
+
+
+def _expression(sentence: str, spans: list[Span]) -> str | None:
+    """A plain-text expression behind the sentence's last "is", "=", "get" or colon."""
+    if spans and spans[-1].end > len(sentence) - 3:
+        return None
+    last: re.Match[str] | None = None
+    for match in _COPULA.finditer(sentence):
+        last = match
+    if last is None or len(sentence) - last.end() > 160:
+        return None
+    rest = sentence[last.end() :].strip(' .*_,;!"”')
+    if not rest or not any(sign.isdigit() for sign in rest) or not _SYMBOLS.search(rest):
+        return None
+    return rest if is_readable(rest) and not _VERB.search(rest) else None
+
+
+def _words(sentence: str) -> str | None:
+    rest = _LEAD_IN.sub("", sentence).strip(" *_,.;")
+    return rest if rest and len(rest.split()) <= 4 else None
+
+
+def _outside(text: str, spans: list[Span]) -> str:
+    pieces: list[str] = []
+    place = 0
+    for span in spans:
+        pieces.append(text[place : span.start])
+        place = span.end
+    return " ".join((*pieces, text[place:]))

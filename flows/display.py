@@ -6,7 +6,8 @@ control characters made visible, so that no escape sequence reaches the terminal
 
 import math
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping
 
 from rich.console import Group, RenderableType
 from rich.panel import Panel
@@ -15,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from flows.evaluation import TruthAgreement
+from grading.files import GradeSummary
 from grading.verdict import Verdict
 from pipeline.records import LabeledSolution, StepLabel
 from search.evaluate import Method, SearchReport
@@ -57,33 +59,42 @@ def solution_panel(solution: LabeledSolution, *, hard_threshold: float = 0.0) ->
     return Panel(Group(question, Text(""), grid), title=title, subtitle=subtitle)
 
 
-def label_figures(solutions: Sequence[LabeledSolution]) -> Mapping[str, str]:
+def label_figures(solutions: Iterable[LabeledSolution]) -> Mapping[str, str]:
     """Statistics of labels, for `figures_table`. Last steps have no rollouts of their own."""
-    labels = [label for solution in solutions for label in solution.labels[:-1]]
-    graded = [label for label in labels if label.num_graded]
-    values = [label.mc_value for label in graded]
-    right = sum(solution.verdict is Verdict.CORRECT for solution in solutions)
-    rollouts = [label.num_graded for label in labels]
-    widths = [label.interval[1] - label.interval[0] for label in graded]
+    counts: Counter[str] = Counter()
+    problem_ids: set[str] = set()
+    rollouts: Counter[int] = Counter()
+    width = 0.0
+    for solution in solutions:
+        problem_ids.add(solution.problem.problem_id)
+        counts["solutions"] += 1
+        counts["right"] += solution.verdict is Verdict.CORRECT
+        counts["steps"] += len(solution.steps)
+        for label in solution.labels[:-1]:
+            rollouts[label.num_graded] += 1
+            if label.num_graded:
+                counts["graded"] += 1
+                counts[_end_of(label)] += 1
+                width += label.interval[1] - label.interval[0]
+    num_labels, num_graded = rollouts.total(), counts["graded"]
+    mean = sum(n * times for n, times in rollouts.items()) / num_labels if num_labels else 0.0
+    shares = (_share(counts[end], num_graded) for end in ("0", "between", "1"))
     return {
-        "problems": str(len({solution.problem.problem_id for solution in solutions})),
-        "labelled solutions": f"{len(solutions)} ({_share(right, len(solutions))} correct)",
-        "labelled steps": str(sum(len(solution.steps) for solution in solutions)),
+        "problems": str(len(problem_ids)),
+        "labelled solutions": (
+            f"{counts['solutions']} ({_share(counts['right'], counts['solutions'])} correct)"
+        ),
+        "labelled steps": str(counts["steps"]),
         "graded rollouts a step": (
-            f"{min(rollouts)} to {max(rollouts)}, mean {sum(rollouts) / len(rollouts):.1f}"
-            if rollouts
-            else "none"
+            f"{min(rollouts)} to {max(rollouts)}, mean {mean:.1f}" if rollouts else "none"
         ),
-        "MC value 0 / between / 1": " / ".join(
-            _share(count, len(values))
-            for count in (
-                sum(value == 0 for value in values),
-                sum(0 < value < 1 for value in values),
-                sum(value == 1 for value in values),
-            )
-        ),
-        "mean 95 % interval width": f"{sum(widths) / len(widths):.2f}" if widths else "none",
+        "MC value 0 / between / 1": " / ".join(shares),
+        "mean 95 % interval width": f"{width / num_graded:.2f}" if num_graded else "none",
     }
+
+
+def _end_of(label: StepLabel) -> str:
+    return {0.0: "0", 1.0: "1"}.get(label.mc_value, "between")
 
 
 def truth_figures(agreement: TruthAgreement) -> Mapping[str, str]:
@@ -152,6 +163,32 @@ def search_sentence(report: SearchReport, aggregation: Aggregation) -> str:
     )
 
 
+def grade_table(summary: GradeSummary) -> Table:
+    """Graded rows by verdict and, under each verdict, by reason."""
+    total = summary.by_reason.total()
+    table = Table(title=f"{total} graded", title_justify="left", title_style="bold")
+    table.add_column("verdict")
+    table.add_column("reason")
+    table.add_column("rows", justify="right")
+    table.add_column("%", justify="right")
+    for verdict in Verdict:
+        reasons = Counter(
+            {reason: n for (found, reason), n in summary.by_reason.items() if found is verdict}
+        )
+        mark = Text(f"{_MARKS[verdict]} {verdict}", _VERDICT_COLOURS[verdict])
+        table.add_row(mark, "", str(reasons.total()), _percent(reasons.total(), total))
+        for reason, count in reasons.most_common():
+            table.add_row("", printable(reason), str(count), _percent(count, total))
+        table.add_section()
+    return table
+
+
+def rules_sentence(summary: GradeSummary) -> str:
+    """Which extraction rules found the answers, commonest first."""
+    rules = ", ".join(f"{printable(rule)} {n}" for rule, n in summary.by_rule.most_common())
+    return f"Answers found by rule: {rules}."
+
+
 def printable(text: str) -> str:
     """`text` with control and format characters (escape sequences, bidi marks) replaced."""
     return "".join(
@@ -174,6 +211,10 @@ def _colour(value: float) -> str:
 
 def _ratio(label: StepLabel) -> str:
     return "  ? " if math.isnan(label.mc_value) else f"{label.mc_value:.2f}"
+
+
+def _percent(count: int, total: int) -> str:
+    return f"{100 * count / total:.1f}" if total else ""
 
 
 def _share(count: int, total: int) -> str:

@@ -14,7 +14,7 @@ from labeling.prompts import (
     TokenPromptEncoder,
     prompt_identity,
 )
-from pipeline.config import EngineKind, stable_digest
+from pipeline.config import EngineKind, RayWorkerEngine, stable_digest
 from pipeline.demo.problems import DemoProblem
 from pipeline.demo.truth import demo_problem_of
 from pipeline.errors import ConfigError
@@ -37,7 +37,7 @@ class Engine:
 def resolve_engine(config: RunConfig) -> Engine:
     """Choose the engine, load the tokenizer, name the samples. Raises ConfigError."""
     kind = _kind(config)
-    if kind is EngineKind.SCRIPTED:
+    if _is_scripted(kind, config):
         label, model_identity, tokenizer = "scripted", "scripted", None
         encoder: PromptEncoder = TextPromptEncoder(config.prompt)
     else:
@@ -65,8 +65,20 @@ async def open_engine(
     """Start the engine and end it on leaving. `state_path` keeps its log and pid."""
     match engine.kind:
         case EngineKind.SCRIPTED:
-            known = [_known_problem(problem) for problem in problems]
-            yield ScriptedSampler({problem.question: problem for problem in known})
+            yield _scripted(problems)
+        case EngineKind.OPENAI:
+            from pipeline.samplers.openai_server import open_openai_servers
+
+            async with open_openai_servers(config.model, config.engine) as sampler:
+                yield sampler
+        case EngineKind.RAY:
+            from pipeline.samplers.ray_pool import open_ray_pool
+
+            scripted = _scripted(problems) if _is_scripted(engine.kind, config) else None
+            async with open_ray_pool(
+                config.model, config.engine, state_path=state_path, scripted=scripted
+            ) as sampler:
+                yield sampler
         case EngineKind.VLLM:
             from pipeline.samplers.vllm_server import open_vllm_server
 
@@ -80,6 +92,17 @@ async def open_engine(
 
             async with open_transformers_engine(config.model, config.engine) as sampler:
                 yield sampler
+
+
+def _is_scripted(kind: EngineKind, config: RunConfig) -> bool:
+    return kind is EngineKind.SCRIPTED or (
+        kind is EngineKind.RAY and config.engine.ray_worker_engine is RayWorkerEngine.SCRIPTED
+    )
+
+
+def _scripted(problems: list[Problem]) -> ScriptedSampler:
+    known = [_known_problem(problem) for problem in problems]
+    return ScriptedSampler({problem.question: problem for problem in known})
 
 
 def _known_problem(problem: Problem) -> DemoProblem:

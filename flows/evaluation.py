@@ -4,23 +4,20 @@ Majority vote and pass@1 always stand beside best-of-N (`search.evaluate`).
 """
 
 import math
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from flows.roles import resolve_roles
 from flows.run_config import RunConfig
-from flows.stages import (
-    OnProgress,
-    Purpose,
-    prepare_problems,
-    sample_rollouts,
-    selected_problems,
-    stored_rollouts,
-)
+from flows.sampling import OnProgress, sample_rollouts
+from flows.selection import Purpose, selected_problems
+from flows.stages import prepare_problems
+from flows.stored import root_rollouts, stored_solutions
 from grading.verdict import Verdict
+from labeling.policies.config import AllocationConfig
 from labeling.steps import split_steps
 from pipeline.demo.truth import demo_problem_of, step_truths
-from pipeline.records import LabeledSolution, Prefix, Problem, Rollout
+from pipeline.records import LabeledSolution, Rollout
 from search.best_of_n import Candidate, ProblemCandidates, score_candidates
 from search.evaluate import SearchReport, accuracy_against_n
 from search.scoring import StepScorer
@@ -48,25 +45,29 @@ def sample_candidates(
 ) -> list[ProblemCandidates]:
     """Sample and grade as many solutions a problem as the largest N needs.
 
-    Raises ConfigError where `out` is a labelled dataset.
+    The [generator] writes them, where there is one. Raises ConfigError where `out` is a
+    labelled dataset.
     """
     num = max(config.evaluate.ns)
-    allocation = config.allocation.model_copy(update={"solutions_per_problem": num})
+    allocation = AllocationConfig(solutions_per_problem=num)  # nothing else matters here
     config = config.model_copy(
         update={"problems": config.evaluate.problems, "allocation": allocation}
     )
     with dataset_lock(out):
         prepare_problems(config, out, purpose=Purpose.CANDIDATES)
         sample_rollouts(config, out, on_progress=on_progress, solutions_only=True)
-        stored = stored_rollouts(config, out)
-        return [
-            ProblemCandidates(
-                problem.problem_id,
-                problem.question,
-                tuple(_candidate(rollout, config) for rollout in _solutions(problem, stored)[:num]),
+        candidates = {
+            work.problem.problem_id: ProblemCandidates(
+                work.problem.problem_id,
+                work.problem.question,
+                tuple(
+                    _candidate(rollout, config)
+                    for rollout in root_rollouts(work.problem, work.rollouts)[:num]
+                ),
             )
-            for problem in selected_problems(out)
-        ]
+            for work in stored_solutions(resolve_roles(config), out)
+        }
+        return [candidates[problem.problem_id] for problem in selected_problems(out)]
 
 
 def answer_key(answer: str) -> str:
@@ -106,12 +107,6 @@ def truth_agreement(solutions: list[LabeledSolution], *, threshold: float) -> Tr
                 num_missed += not truth and label.hard_label(threshold)
     num_agreeing = num_steps - num_false_alarms - num_missed
     return TruthAgreement(num_steps, num_agreeing, num_false_alarms, num_missed)
-
-
-def _solutions(problem: Problem, stored: Mapping[str, Sequence[Rollout]]) -> list[Rollout]:
-    root_id = Prefix(problem.problem_id).prefix_id
-    solutions = [one for one in stored[problem.problem_id] if one.prefix_id == root_id]
-    return sorted(solutions, key=lambda rollout: rollout.rollout_index)
 
 
 def _candidate(rollout: Rollout, config: RunConfig) -> Candidate:

@@ -19,12 +19,15 @@ from flows.artifacts import (
     publish_figures,
     publish_rejected_rows,
 )
+from flows.cost_display import cost_figures
 from flows.display import label_figures
 from flows.flow_parameters import ConfigFile, Folder, Overrides, check_generate_labels
 from flows.interruptible import run_interruptible
 from flows.run_config import RunConfig, config_from_json
+from flows.sampling import draw_missing
+from flows.selection import rejected_rows
 from pipeline.errors import EngineError
-from storage.dataset import dataset_lock, read_labels
+from storage.dataset import dataset_lock, stored_labels
 
 PROGRESS_SECONDS = 5.0
 """Between updates of the progress artifact; Prefect's server records few a second."""
@@ -50,10 +53,11 @@ def generate_labels(config: ConfigFile, out: Folder, overrides: Overrides = ()) 
     with dataset_lock(dataset):
         num_problems = prepare_problems(resolved, dataset)
         get_run_logger().info("%d problems to label in %s", num_problems, dataset)
-        seconds = sample_rollouts(dataset)
-        num_labeled = snapshot_labels(dataset)
+        sample_rollouts(dataset)
+        counts = snapshot_labels(dataset)
+        num_labeled = counts["labeled_solutions"]
         get_run_logger().info("%d labelled solutions in %s/labels", num_labeled, dataset)
-        return finish(dataset, seconds)
+        return finish(dataset, counts)
 
 
 def is_engine_failure(_task: object, _run: TaskRun, state: State[Any]) -> bool:
@@ -65,7 +69,7 @@ def is_engine_failure(_task: object, _run: TaskRun, state: State[Any]) -> bool:
 def prepare_problems(config: RunConfig, out: Path) -> int:
     """`stages.prepare_problems`; what it rejects becomes an artifact."""
     num_problems = stages.prepare_problems(config, out)
-    rejected = stages.rejected_rows(out)
+    rejected = rejected_rows(out)
     if rejected:
         get_run_logger().warning("%d rows are no usable problems", len(rejected))
     publish_rejected_rows("rejected-rows", str(out), rejected)
@@ -80,42 +84,38 @@ def prepare_problems(config: RunConfig, out: Path) -> int:
     retry_delay_seconds=[10, 60],
     retry_condition_fn=is_engine_failure,
 )
-def sample_rollouts(out: Path) -> float:
-    """`stages.sample_rollouts`, with progress. A retry draws only what is not stored yet."""
+def sample_rollouts(out: Path) -> None:
+    """`sampling.sample_rollouts`, with progress. A retry draws only what is not stored yet."""
     artifact = ProgressArtifact("sampling-progress", f"Rollouts of {out}")
-    seconds = 0.0
-
-    def on_progress(progress: stages.Progress) -> None:
-        nonlocal seconds
-        seconds = progress.seconds
-        note_sampling(artifact, progress)
-
     run_interruptible(
-        stages.draw_missing(_own_config(out), out, on_progress=on_progress),
+        draw_missing(
+            _own_config(out), out, on_progress=lambda progress: note_sampling(artifact, progress)
+        ),
         meanwhile=artifact.publish,
         every_seconds=PROGRESS_SECONDS,
     )
     artifact.publish()
-    return seconds
 
 
 @task(task_run_name="snapshot labels of {out}", cache_policy=NO_CACHE, persist_result=False)
-def snapshot_labels(out: Path) -> int:
+def snapshot_labels(out: Path) -> dict[str, int]:
     """`stages.snapshot_labels`; the label statistics become an artifact."""
-    num_labeled = stages.snapshot_labels(_own_config(out), out)
-    publish_figures("label-statistics", f"{out}: labels", label_figures(read_labels(out)))
-    return num_labeled
+    counts = stages.snapshot_labels(_own_config(out), out)
+    publish_figures("label-statistics", f"{out}: labels", label_figures(stored_labels(out)))
+    return counts
 
 
 @task(task_run_name="finish {out}", cache_policy=NO_CACHE, persist_result=False)
-def finish(out: Path, seconds: float) -> dict[str, Any]:
-    """`stages.finish`; returns the flow's summary."""
-    manifest = stages.finish(_own_config(out), out, seconds=seconds)
+def finish(out: Path, counts: dict[str, int]) -> dict[str, Any]:
+    """`stages.finish`; the cost becomes an artifact. Returns the flow's summary."""
+    manifest = stages.finish(_own_config(out), out, counts=counts)
+    publish_figures("cost", f"{out}: cost", cost_figures(manifest))
     return {
         "dataset": str(out),
         "config_digest": manifest["config_digest"],
         "sampling_digest": manifest["sampling_digest"],
         "counts": manifest["counts"],
+        "cost": manifest["cost"],
     }
 
 

@@ -16,12 +16,14 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from flows.stages import OnProgress
-from flows.stages import Progress as SamplingProgress
+from flows.sampling import OnProgress
+from flows.sampling import Progress as SamplingProgress
 
 logger = logging.getLogger(__name__)
 
 SECONDS_BETWEEN_LINES = 60.0
+SECONDS_BETWEEN_UPDATES = 0.2
+"""Rollouts finish by the thousand a second; eyes do not need each."""
 
 OnCount = Callable[[int, int], None]
 """(done, total)"""
@@ -33,12 +35,16 @@ def sampling_progress(what: str) -> Generator[OnProgress, None, None]:
 
     Off a terminal a line a minute says the same.
     """
-    said_at = monotonic()
+    said_at, shown_at = monotonic(), 0.0
     with _bar() as bar:
         task = bar.add_task(what, total=None, detail="reading problems, starting the engine")
 
         def update(progress: SamplingProgress) -> None:
-            nonlocal said_at
+            nonlocal said_at, shown_at
+            is_done = progress.num_done == progress.num_problems
+            if monotonic() - shown_at < SECONDS_BETWEEN_UPDATES and not is_done:
+                return
+            shown_at = monotonic()
             rate = progress.num_tokens / progress.seconds if progress.seconds else 0.0
             bar.update(
                 task,

@@ -10,12 +10,12 @@ import json
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 from pydantic import BaseModel, Field, ValidationError, field_validator
 
 from grading.config import GradingConfig
-from labeling.allocate import AllocationConfig
+from labeling.policies.config import AllocationConfig
 from labeling.prompts import PromptConfig
 from labeling.steps import StepConfig
 from pipeline.config import EngineConfig, FrozenConfig, ModelConfig, SamplingConfig
@@ -32,6 +32,18 @@ class LabelConfig(FrozenConfig):
 
     hard_threshold: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """A step's hard label is true where its MC value is above this."""
+
+
+class GeneratorConfig(FrozenConfig):
+    """Another model that writes the solutions, before the completer begins; its own rollouts
+    never count for the completer. Without this section the completer writes them itself.
+    """
+
+    model: ModelConfig = ModelConfig()
+    sampling: SamplingConfig | None = None
+    """None takes [sampling]."""
+    prompt: PromptConfig | None = None
+    """None takes [prompt]."""
 
 
 class EvaluateConfig(FrozenConfig):
@@ -58,6 +70,7 @@ class RunConfig(FrozenConfig):
     """Part of what defines the samples: another seed draws others."""
     problems: ProblemsConfig = ProblemsConfig(limit=60)
     model: ModelConfig = ModelConfig()
+    generator: GeneratorConfig | None = None
     engine: EngineConfig = EngineConfig()
     sampling: SamplingConfig = SamplingConfig()
     prompt: PromptConfig = PromptConfig()
@@ -118,6 +131,14 @@ def check_config(content: dict[str, Any], *, origin: str) -> RunConfig:
         ) from error
 
 
+def section_model(annotation: object) -> type[BaseModel] | None:
+    """The model of a field that is a section, which may be optional; None for another field."""
+    for one in (annotation, *get_args(annotation)):
+        if isinstance(one, type) and issubclass(one, BaseModel):
+            return one
+    return None
+
+
 def _explain(error: dict[str, Any]) -> str:
     key = ".".join(str(part) for part in error["loc"]) or "(top level)"
     if error["type"] == "extra_forbidden":
@@ -131,10 +152,9 @@ def _keys_beside(location: Sequence[str | int]) -> str:
     """The keys that the section of an unknown key has, the nearest one first."""
     section: type[BaseModel] = RunConfig
     for part in location[:-1]:
-        annotation = section.model_fields[str(part)].annotation
-        assert isinstance(annotation, type)
-        assert issubclass(annotation, BaseModel)
-        section = annotation
+        inner = section_model(section.model_fields[str(part)].annotation)
+        assert inner is not None
+        section = inner
     known = list(section.model_fields)
     nearest = difflib.get_close_matches(str(location[-1]), known, n=1)
     hint = f"did you mean {nearest[0]}? " if nearest else ""

@@ -16,6 +16,8 @@ _MAX_NODES = 2_000
 def derivative(node: Node) -> Node | None:
     """The tree of an `Op.DERIVATIVE` worked out; None where no rule covers it."""
     body, variable = node.args
+    if body.op is Op.SYM and body != variable:
+        return None  # `dy/dx`: y is a function of x.
     order = int(node.value) if node.value.isdecimal() and len(node.value) < 3 else 1
     if order > _MAX_ORDER:
         return None

@@ -10,8 +10,8 @@ and with 200 digits that differ in both (`grading.evaluate`). "Equal" needs one 
   no unknown function; (2) every intermediate value at a counted point lies between 2**-50 and
   2**50, so that no term hides below the precision (`x + 10^{-200}` is not counted, nor is
   `x + e^{-10^9 x^2}`); (3) the numerals are few and small beside 150 digits, so an accident
-  has no room; (4) one scale reaches beyond the largest numeral, where the branches of
-  `\sqrt{(x-100)^2}` part. What is left differs, if at all, off the places where answers live.
+  has no room; (4) one scale reaches beyond the largest constant, where the branches of
+  `\sqrt{(x-100)^2}` part, and every pattern of signs is tried. What is left differs, if at all, off the places where answers live.
 
 Where the points agree and neither holds the verdict is undecided, never correct.
 Letters are real; odd roots of negative numbers are real; `i` and `e` are the constants;
@@ -19,12 +19,14 @@ Letters are real; odd roots of negative numbers are real; `i` and `e` are the co
 which are killed at the deadline: nothing here watches a clock.
 """
 
+from collections.abc import Iterator, Sequence
 from enum import Enum, auto
+from fractions import Fraction
 
 from grading import proof
 from grading.evaluate import WHOLE_SCALE, Sample, samples
-from grading.sampling import free_names
-from grading.scalars import exact_proportional, exact_scalars
+from grading.sampling import MAX_PATTERN_LETTERS, free_names, is_sign_safe
+from grading.scalars import exact_proportional, exact_scalars, value_bounds
 from grading.structure import Comparison
 from grading.tokens import UnreadableError
 from grading.tree import Node, Op, num_nodes
@@ -38,10 +40,11 @@ _IDENTITY_SCALES = 2
 _MAX_IDENTITY_NODES = 120
 _MAX_IDENTITY_DIGITS = 80
 _MAX_REACH = 10**6
+_MAX_LANDMARKS = 10
 
 
-def symbolic_scalars(gold: Node, answer: Node) -> Verdict:
-    """Equal, different or unproven.
+def symbolic_scalars(gold: Node, answer: Node, *, tested: list[Node] | None = None) -> Verdict:
+    """Equal, different or unproven; an answer equal by testing alone is added to `tested`.
 
     Raises:
         UnreadableError: `too-large` where a value has no affordable size; `unsupported`.
@@ -61,9 +64,21 @@ def symbolic_scalars(gold: Node, answer: Node) -> Verdict:
         return Verdict.UNDECIDED
     if outcome is _Test.AGREES_AT_WHOLE_NUMBERS:
         return proof.whole_proof(gold, answer)
+    # Positive letters prove what the points bear out for the other signs, and analytic trees.
+    is_covered = outcome is _Test.AGREES and len(names) <= MAX_PATTERN_LETTERS
+    is_safe = is_sign_safe(gold) and is_sign_safe(answer)
+    with proof.letters(positive=is_covered or is_safe):
+        return _proven(gold, answer, names, outcome, tested)
+
+
+def _proven(
+    gold: Node, answer: Node, names: list[str], outcome: "_Test", tested: list[Node] | None
+) -> Verdict:
     verdict = proof.cheap_proof(gold, answer)
     if verdict is Verdict.UNDECIDED and outcome is _Test.AGREES:
         verdict = _identity_by_testing(gold, answer, names)
+        if verdict is Verdict.CORRECT and tested is not None:
+            tested.append(answer)
     return proof.dear_proof(gold, answer) if verdict is Verdict.UNDECIDED else verdict
 
 
@@ -74,7 +89,7 @@ def symbolic_proportional(first: Node, second: Node, positive: bool) -> Verdict:
         return verdict
     first, second = sorted((first, second), key=repr)
     names = sorted(free_names(first) | free_names(second))
-    drawn = samples(first, second, names, rounds=2)
+    drawn = samples(first, second, names, rounds=2, landmarks=_landmarks(first, second))
     quotients = [value for sample in drawn if (value := sample.quotient) is not None]
     if len(quotients) < _POINTS_NEEDED:
         return Verdict.UNDECIDED
@@ -102,9 +117,13 @@ class _Test(Enum):
 
 def _first_test(gold: Node, answer: Node, names: list[str]) -> _Test:
     agreements, is_whole = 0, bool(names)
-    reach = _reach(gold, answer)
+    landmarks = _landmarks(gold, answer)
+    reach = _reach(landmarks)
+    drawn = samples(
+        gold, answer, names, rounds=_FIRST_ROUNDS, reach=reach, landmarks=landmarks
+    )
     try:
-        for sample in samples(gold, answer, names, rounds=_FIRST_ROUNDS, reach=reach):
+        for sample in drawn:
             if sample.round and agreements >= _POINTS_NEEDED:
                 break
             if sample.differs:
@@ -128,11 +147,13 @@ def _identity_by_testing(gold: Node, answer: Node, names: list[str]) -> Verdict:
         return Verdict.UNDECIDED
     if not names:
         return _constants_agree(gold, answer)
-    reach = _reach(gold, answer)
+    landmarks = _landmarks(gold, answer)
+    reach = _reach(landmarks)
     if not reach:
         return Verdict.UNDECIDED
     counted: list[Sample] = []
-    for sample in samples(gold, answer, names, rounds=_ROUNDS, reach=reach):
+    drawn = samples(gold, answer, names, rounds=_ROUNDS, reach=reach, landmarks=landmarks)
+    for sample in drawn:
         if sample.differs:
             return Verdict.INCORRECT
         if sample.agrees_closely:
@@ -145,12 +166,25 @@ def _identity_by_testing(gold: Node, answer: Node, names: list[str]) -> Verdict:
     return Verdict.UNDECIDED
 
 
-def _reach(gold: Node, answer: Node) -> int:
-    """A size well beyond every numeral, where cases part; 0 where that is too far."""
-    largest = max(
-        (float(digits) for tree in (gold, answer) for digits in _numerals(tree)), default=0
-    )
+def _reach(landmarks: Sequence[Fraction]) -> int:
+    """A size well beyond every constant, where cases part; 0 where that is too far."""
+    largest = max(landmarks, default=0)
     return int(largest) * 4 + 40 if largest < _MAX_REACH else 0
+
+
+def _landmarks(gold: Node, answer: Node) -> list[Fraction]:
+    """Sizes of the constants and of the numerals in them, the largest first."""
+    sizes = {size for tree in (gold, answer) for size in _constant_sizes(tree)}
+    return sorted(sizes, reverse=True)[:_MAX_LANDMARKS]
+
+
+def _constant_sizes(node: Node) -> Iterator[Fraction]:
+    if node.op is Op.NUM or (node.args and not free_names(node)):
+        bounds = value_bounds(node)
+        if bounds is not None:
+            yield max(abs(bounds[0]), abs(bounds[1]))
+    for arg in node.args:
+        yield from _constant_sizes(arg)
 
 
 def _constants_agree(gold: Node, answer: Node) -> Verdict:

@@ -10,7 +10,7 @@ from grading import intervals
 from grading.bounds import HUGE, MAX_WORK, Bounds
 from grading.exact import exact_value
 from grading.intervals import Interval, UndefinedError
-from grading.sampling import Point, free_names, points
+from grading.sampling import Point, free_names, holds_cases, points
 from grading.tokens import UnreadableError
 from grading.tree import Node, Op
 
@@ -61,8 +61,11 @@ def _is_fair(first: Node, second: Node, point: Point, budget: int) -> bool:
     r"""Whether a point with negative letters counts: not where they must have one sign.
 
     `\sqrt{a/b}` and `\sqrt{ab}/b` differ where both letters are negative, but neither has a
-    value where one is: such letters stand for positive quantities.
+    value where one is: such letters stand for positive quantities. An absolute value among
+    them says that they do not.
     """
+    if holds_cases(first) or holds_cases(second):
+        return True
     negative = [name for name, (_, high) in point.items() if high < 0]
     if len(negative) < 2:
         return True

@@ -7,7 +7,7 @@ intermediate value of ordinary size, so that no term can hide below the precisio
 """
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -16,7 +16,15 @@ import mpmath
 
 from grading.calculus import derivative
 from grading.exact import exact_value, integer_value, square_size
-from grading.sampling import CONSTANT_NAMES, SCALES, call_scales
+from grading.sampling import (
+    CONSTANT_NAMES,
+    SCALES,
+    call_scales,
+    cases_points,
+    holds_cases,
+    is_sign_safe,
+    sign_patterns,
+)
 from grading.tokens import UnreadableError
 from grading.tree import Node, Op
 
@@ -32,6 +40,7 @@ _CLEAN_BITS = 50
 """A clean intermediate value lies between 2**-50 and 2**50, or is zero."""
 _MAX_TERMS = 500
 _NUM_WHOLE = 5
+_NUM_CASES_ROUNDS = 4
 WHOLE_SCALE = -1
 """The scale of samples at whole numbers."""
 _MAX_DETERMINANT = 12
@@ -77,11 +86,18 @@ class Sample:
 
 
 def samples(
-    first: Node, second: Node, names: list[str], *, rounds: int, reach: int = 0
+    first: Node,
+    second: Node,
+    names: list[str],
+    *,
+    rounds: int,
+    reach: int = 0,
+    landmarks: Sequence[Fraction] = (),
 ) -> Iterator[Sample]:
     """Both trees at seeded points where both are defined, scale by scale, `rounds` times.
 
-    `reach`: where more than 0, further scales out to it on both sides.
+    `reach`: where more than 0, further scales out to it on both sides. Trees whose form may
+    change with a sign are tried with every pattern of signs and around `landmarks`, too.
 
     Raises:
         UnreadableError: `too-large`, `unsupported`.
@@ -91,6 +107,7 @@ def samples(
     near, end = Fraction(reach, 2), Fraction(reach)
     far = [(near, end), (-end, -near)] if reach else []
     scales = [*((Fraction(low), Fraction(high)) for low, high in SCALES), *far]
+    is_safe = is_sign_safe(first) and is_sign_safe(second)
     for turn in range(rounds if names else 1):
         for index, (low, high) in enumerate(scales if names else scales[:1]):
             point = {
@@ -101,16 +118,30 @@ def samples(
             if sample is None or (sample.differs and not _is_fair(first, second, point)):
                 continue
             yield sample
-    # Whole numbers serve powers of negative bases, and indices.
-    for step in range(_NUM_WHOLE if names else 0):
-        whole = {name: Fraction(2 + step * (k + 1) + k) for k, name in enumerate(names)}
-        sample = _sample(first, second, whole, is_real=is_real, place=(WHOLE_SCALE, rounds))
-        if sample is not None:
+        if is_safe or not names or turn >= _NUM_CASES_ROUNDS:
+            continue
+        for point in cases_points(names, landmarks, generator):
+            sample = _sample(first, second, point, is_real=is_real, place=(len(scales), turn))
+            if sample is None or (sample.differs and not _is_fair(first, second, point)):
+                continue
             yield sample
+    # Whole numbers serve powers of negative bases, and indices.
+    patterns = sign_patterns(names[:1] if is_safe else names) if names else []
+    for step in range(_NUM_WHOLE):
+        for signs in patterns[:1] if is_safe else patterns:
+            whole = {
+                name: signs.get(name, 1) * Fraction(2 + step * (k + 1) + k)
+                for k, name in enumerate(names)
+            }
+            sample = _sample(first, second, whole, is_real=is_real, place=(WHOLE_SCALE, rounds))
+            if sample is not None:
+                yield sample
 
 
 def _is_fair(first: Node, second: Node, point: dict[str, Fraction]) -> bool:
     """As in `grading.estimate`: letters that must have one sign are positive."""
+    if holds_cases(first) or holds_cases(second):
+        return True
     negative = [name for name, value in point.items() if value < 0]
     flipped = ({**point, name: -point[name]} for name in negative)
     return len(negative) < 2 or all(

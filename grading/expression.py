@@ -20,7 +20,7 @@ from grading.grammar_statements import (
     residue,
 )
 from grading.grammar_suffixes import suffixed
-from grading.grammar_sums import product_of, sum_of, with_sign
+from grading.grammar_sums import calculates_with_ratio, flattened, product_of, sum_of, with_sign
 from grading.grammar_symbols import SYMBOL_HANDLERS, symbol
 from grading.grammar_tables import table_handler
 from grading.tokens import (
@@ -69,7 +69,8 @@ def _words(body: str) -> Node:
 def _parse(body: str) -> Node:
     tokens = tokenize(body)
     try:
-        return _whole(Parser(tokens))
+        tree = _whole(Parser(tokens))
+        return _with_colons_as_division(tree, tokens) if ":" in body else tree
     except UnreadableError as error:
         # Where bars stand side by side, `||x||y||`, the other reading of a bar may fit.
         if body.count("|") + body.count("vert") < 4 or error.reason == "too-large":
@@ -77,6 +78,18 @@ def _parse(body: str) -> Node:
         parser = Parser(tokens)
         parser.is_bar_opening = True
         return _whole(parser)
+
+
+def _with_colons_as_division(tree: Node, tokens: list[Token]) -> Node:
+    """A ratio that is calculated with is a quotient, which binds as a product does."""
+    if not any(calculates_with_ratio(item) for item in (tree, *tree.args)):
+        return tree
+    parser = Parser(tokens)
+    parser.divides_by_colon = True
+    try:
+        return _whole(parser)
+    except UnreadableError:
+        return tree
 
 
 def _whole(parser: "Parser") -> Node:
@@ -92,6 +105,7 @@ class Parser(TokenCursor):
         "bars",
         "depth",
         "differential",
+        "divides_by_colon",
         "is_angle",
         "is_bar_opening",
         "is_set",
@@ -108,6 +122,7 @@ class Parser(TokenCursor):
         self.is_angle = False
         self.is_target = False
         self.is_bar_opening = False
+        self.divides_by_colon = False
         self.differential: str | None = None
 
     # -- nesting ----------------------------------------------------------------
@@ -145,7 +160,7 @@ class Parser(TokenCursor):
         separators: list[str] = []
         while self.text in SEPARATORS or (self.text == "(" and is_condition(self)):
             separator = self.advance() if self.text != "(" else ","
-            if separator in (",", ";") and self.text in ("\\lor", "\\land"):
+            if separator in (",", ";") and self.text in _LIST_WORDS:
                 separator = self.advance()
             separators.append(separator)
             items.append(self.relation())
@@ -174,7 +189,7 @@ class Parser(TokenCursor):
         node = self._intersection(first)
         while self.text in ("\\cup", "\\setminus"):
             if self.advance() == "\\cup":
-                node = _flattened(Op.UNION, [node, self._intersection(self.sum())])
+                node = flattened(Op.UNION, [node, self._intersection(self.sum())])
             else:
                 self._count_left_nesting()
                 node = Node(Op.SET_MINUS, (node, self._intersection(self.sum())))
@@ -187,7 +202,7 @@ class Parser(TokenCursor):
         parts = [node]
         while self.take("\\cap"):
             parts.append(self._ratio(self.sum()))
-        return _flattened(Op.INTERSECTION, parts)
+        return flattened(Op.INTERSECTION, parts)
 
     def _ratio(self, first: Node) -> Node:
         node = self._over(first)
@@ -245,7 +260,7 @@ class Parser(TokenCursor):
             if text in TIMES and not self.differential:
                 self.advance()
                 factors.append(self.signed_factor())
-            elif text == "/":
+            elif text == "/" or (text == ":" and self.divides_by_colon and not self.is_set):
                 factors = [self._quotient(product_of(factors))]
             elif text == "\\mod":
                 self.advance()
@@ -371,24 +386,10 @@ _STARTERS = (_HANDLERS.keys() - _NEVER_IMPLICIT) | frozenset(
     f"\\begin{{{name}" for name in ("pmatrix", "bmatrix", "matrix", "array", "vmatrix")
 )
 _JOINERS = frozenset(("\\cup", "\\setminus", "\\cap", ":", "\\over", "\\choose"))
+_LIST_WORDS = SEPARATORS - {",", ";"}
 _SUM_SIGNS = frozenset(("+", "-", "\\pm", "\\mp"))
 _SUFFIXES = frozenset(("^", "_", "!", "%", "°"))
-_BEFORE_NUMBER = frozenset((")", "}", "!", "]", "|"))
+_BEFORE_NUMBER = frozenset((")", "}", "!", "]", "|", "\\cdots", "\\ldots", "\\dots"))
 _SETS = frozenset(
-    (
-        Op.SET,
-        Op.SET_BUILDER,
-        Op.SET_MINUS,
-        Op.INTERVAL,
-        Op.UNION,
-        Op.INTERSECTION,
-        Op.NUMBERS,
-    )
-)
-
-
-def _flattened(op: Op, parts: list[Node]) -> Node:
-    flat: list[Node] = []
-    for part in parts:
-        flat.extend(part.args if part.op is op else (part,))
-    return Node(op, tuple(flat))
+    (Op.SET, Op.SET_BUILDER, Op.SET_MINUS, Op.INTERVAL, Op.UNION, Op.INTERSECTION, Op.NUMBERS)
+)  # fmt: skip

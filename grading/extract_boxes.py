@@ -30,6 +30,8 @@ def boxed_answer(
     `is_lenient`: for trusted texts, where a box at the end need not be closed and nothing is
     taken back. `is_truncated`: cut off, so that an unclosed box may lack more than its brace.
     """
+    if "{boxed}" in text:
+        text = _BEGIN.sub(_same_length, text)
     boxes = _boxes_from_end(text)
     taken_back: set[str] = set()
     last: Box | None = None
@@ -54,12 +56,18 @@ _OPENER = re.compile(
     r"(?:(?P<brace>\\{0,2}\{)"
     r"|(?P<bare>[-+]?\$?\d[\d,./]*%?|[A-Za-z](?![A-Za-z])|\([^()\n]{1,200}\)))"
 )
+_BEGIN = re.compile(r"\\(begin|end)\{boxed\}")
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
 _ESCAPED_BRACE = re.compile(r"\\[{}]")
 _MAX_CANDIDATES = 5_000
 _PLACEHOLDER = re.compile(
     r"[\s.…?_]*(?:\\l?dots|(?:your |final |the )*answer|\\text\{answer\})?\s*"
 )
+
+
+def _same_length(match: re.Match[str]) -> str:
+    r"""`\begin{boxed}` as a box, in as many characters, so that places stay."""
+    return ("\\boxed{" if match[1] == "begin" else "}").ljust(len(match[0]))
 
 
 def _boxes_from_end(text: str) -> Iterator[Box]:
@@ -182,10 +190,24 @@ def _unboxed(content: str) -> str:
 
 _SIGN_BEFORE = re.compile(r"(?:^|[=$(\[,:{&]|[A-Za-z]{2})\s*[-−]$")
 _TERM = re.compile(r"[\w.,]+|\\\w+(?:\{[^{}]*\})*")
+_FACTOR = re.compile(
+    r"\s?(?:\\pi(?![A-Za-z])|\\sqrt\s?(?:\{[^{}]{1,20}\}|\d)|\^\s?(?:\{[^{}]{1,12}\}|\d|\\circ)"
+    r"|\\(?:times|cdot)\s?10\s?\^\s?(?:\{-?\d{1,3}\}|\d))"
+)
+"""Constants and powers; a letter behind a box may be what the box is the coefficient of."""
+_FORMULA_STOP = re.compile(r"\s*[.,;]?\s*(?:\$|\\\)|\\\]|\Z|\n)")
 _SUFFIX = re.compile(
     r"(?P<base>_(?:\d{1,2}|\{\d{1,2}\}))"
     r"|[\s$]{0,3}(?:\\\)|\\\])?\s?(?P<percent>\\?%|(?:percent|pct|per cent)\b)"
 )
+
+
+def _negated(content: str, before: str) -> str:
+    """With the minus before its box; a dash before a negative number is no second minus."""
+    if _TERM.fullmatch(content):
+        return f"-{content}"
+    is_second = content[:1] in ("-", "−") and _TERM.fullmatch(content[1:].strip())
+    return content[1:].strip() if is_second and before.rstrip()[-1:] in ("=", "(") else content
 
 
 def _with_surroundings(text: str, box: Box, content: str) -> str:
@@ -195,7 +217,10 @@ def _with_surroundings(text: str, box: Box, content: str) -> str:
     if text[box.start - 1 : box.start] in ("-", "−") and _SIGN_BEFORE.search(
         text[max(0, box.start - 8) : box.start]
     ):
-        content = f"-{content}" if _TERM.fullmatch(content) else content
+        content = _negated(content, text[: box.start - 1])
+    factor = _FACTOR.match(text, box.end or 0)
+    if factor is not None and _FORMULA_STOP.match(text, factor.end()):
+        return content + factor[0] if _TERM.fullmatch(content) else f"({content}){factor[0]}"
     suffix = _SUFFIX.match(text, box.end or 0)
     if suffix is None:
         return content

@@ -73,6 +73,11 @@ _NO_LIST = """
     we let must should equals implies check verify simplifies becomes sum product difference
 """
 _BLOCKERS = frozenset(_NO_LIST.split())
+_NEXT_SUBJECT = re.compile(
+    r",?\s?(?:[a-z]{2,12} )?(?:and|while) (?!(?:We|So|Then|Thus|It|This|That|He|She)\b)[A-Z][a-z]+"
+    r" (?:gets|has|receives|earns|pays|is|scores|takes|needs|obtains|makes)"
+)
+"""Two people's or things' values in one sentence."""
 _MAX_WORDS, _MAX_WORDS_AT_COMMA = 6, 2
 
 
@@ -93,7 +98,7 @@ def _connector(text: str, start: int, stop: int) -> str | None:
             return " \\cup " if "cup" in between else "≈"
         for command, word in _LOGIC.items():
             between = between.replace(command, word)
-    if _SEPARATOR.fullmatch(between):
+    if _SEPARATOR.fullmatch(between) or _NEXT_SUBJECT.fullmatch(between.strip(" $")):
         return ", "
     if between.strip(" $") == ":":
         return ":"

@@ -91,9 +91,13 @@ def line_answer(text: str) -> str | None:
 
 
 def final_answer_after(text: str, place: int) -> str | None:
-    """The answer of a "final answer" phrase behind `place`: it overrides an earlier box."""
+    """The answer of a "final answer" phrase or a correction behind `place`, which overrides."""
     if len(text) - place < 14:
         return None
+    if "nswer" in text[place : place + _MAX_CORRECTION]:
+        correction = _CORRECTION.search(text, place, place + _MAX_CORRECTION)
+        if correction is not None and (answer := announced_answer(text[correction.start() :])):
+            return answer if _FORMAL.search(answer) else None
     found = -1
     for spelling in ("inal answer", "inal Answer", "INAL ANSWER"):
         found = max(found, text.find(spelling, place))
@@ -139,7 +143,7 @@ _LINK = (
     r"|est|sont|vaut|es|son|sería|ist|lautet|sind|beträgt|è|sono|é|são|to|jest|wynosi|là|adalah"
     r"|är|er|je|este|on|равен|равна|равно|будет|это|είναι|هو|هي|היא|คือ|है|dır)"
     r"(?=[\s:*$\\(\d\"“])"
-    r"|：|:|=|→|->|—|–(?=\s)|是|为|為|等于|は|은|는|이)"
+    r"|：|:|=|→|->|—|[–-](?=\s)|是|为|為|等于|は|은|는|이)"
 )
 _FORWARD = re.compile(
     rf"{_ENDING}(?:{_DETAIL}(?P<link>{_LINK})|(?P<newline>[*_#:\s]{{0,6}}\n)|(?P<bare>[은는は]))"
@@ -159,7 +163,21 @@ _HEDGE = re.compile(
     re.IGNORECASE,
 )
 _BULLET = re.compile(r"\s{0,4}(?:[-•]|\*(?!\*)|\d{1,2}[.)])\s+")
+_NAMED_LINE = re.compile(
+    r"[\s$*]*(?P<value>(?P<name>[A-Za-z](?:_\{?\w\}?)?) ?= ?[^=\n$*]{1,60}?)[\s$*.,;]*"
+)
 _LOOSE_MINUS = re.compile(r"(?<=\A )[-−]\s(?=\d)")
+_CORRECTION = re.compile(
+    r"\b(?:wait|actually|correction|sorry|oops|on second thought)\b[^\n?]{0,40}?"
+    r"\b(?:the|my) (?:(?:correct|right|real|true) )?answer (?:is|should be|must be|becomes)\b",
+    re.IGNORECASE,
+)
+_MAX_CORRECTION = 2_000
+_CHOSEN = re.compile(
+    r"(?<!不)(?<!不能)(?<!不应)(?:(?<=正确)选项|(?<=正确的)选项|(?<=[故应])选项|选择?(?!项))"
+    r"\s?(?:是|为)?\s?[:：]?\s?[(（]?(?P<letters>[A-H]{1,6})[)）]?(?![A-Za-z]|\s?(?:或|/|还是))"
+)
+_DENIED_CHOICE = re.compile(r"\s?(?:项|选项)?\s?(?:是|不|并不)?\s?(?:错|不对|不正确|不成立|不符)")
 _QUESTION = re.compile(
     r"(?:what|which|that|this|it|here|such|how|there|below|following)\W*\Z", re.IGNORECASE
 )
@@ -176,10 +194,15 @@ def _markers(tail: str) -> Iterator[_Read]:
         while place >= 0 and len(places) < _MAX_TRIES:
             places.append((place, label))
             place = low.rfind(label, 0, place)
+    if "选" in low:
+        places.extend((match.start(), "选") for match in _CHOSEN.finditer(tail))
     places.sort(reverse=True)
     for place, label in places:
         before = low[place - 1 : place]
         if before == "\\" or before == "_" or _is_letter(before):
+            continue
+        if label == "选":
+            yield _choice_reader(tail, place)
             continue
         match = _FORWARD.match(low, place + len(label))
         if match is not None and _is_announcement(low, place, label, match):
@@ -235,16 +258,41 @@ def _forward_reader(tail: str, place: int, label: str, match: re.Match[str]) -> 
     return read
 
 
+def _choice_reader(tail: str, place: int) -> _Read:
+    def read(is_truncated: bool) -> str | None:
+        del is_truncated
+        chosen = _CHOSEN.match(tail, place)
+        if chosen is None or _DENIED_CHOICE.match(tail, chosen.end()):
+            return None
+        return chosen["letters"]
+
+    return read
+
+
 def _bullets(phrase: str) -> str | None:
-    """The answers of a list of two or more bullets at the phrase's beginning."""
+    """The answers of a list of two or more bullets, or lines of values, at the beginning."""
     items: list[str] = []
-    for line in phrase.lstrip(" *_:\n").split("\n"):
+    lines = phrase.lstrip(" *_:\n").split("\n")
+    if (named := _named_lines(lines)) is not None:
+        return named
+    for line in lines:
         bullet = _BULLET.match(line)
         answer = None if bullet is None else leading_answer(line[bullet.end() :])
         if not answer:
             break
         items.append(answer)
     return ", ".join(items) if len(items) > 1 else None
+
+
+def _named_lines(lines: list[str]) -> str | None:
+    """`x = 1` and `y = 2` on two lines: values of different names."""
+    values: dict[str, str] = {}
+    for line in lines:
+        named = _NAMED_LINE.fullmatch(line)
+        if named is None or named["name"] in values:
+            break
+        values[named["name"]] = named["value"].strip()
+    return ", ".join(values.values()) if len(values) > 1 else None
 
 
 def _backward_reader(tail: str, end: int, label_place: int) -> _Read:

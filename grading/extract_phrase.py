@@ -21,6 +21,7 @@ _FILLER = re.compile(
     re.IGNORECASE,
 )
 _MINUS_FIRST = re.compile(r"[-−]\s?[\d.$\\a-zA-Z(]")
+_SIGN_IN_WORDS = re.compile(r"\A(?:minus|negative)\s+(?=[\d.])", re.IGNORECASE)
 _NEGATED = re.compile(
     r"(?:not|n['’]t|neither|never|pas|nicht|kein|no es|não é|non è|не|不是|ではない)(?![A-Za-z])",
     re.IGNORECASE,
@@ -83,7 +84,7 @@ def leading_answer(
     plain = None if has_decimal_comma else _PLAIN.match(phrase)
     if plain is not None:
         return plain[0]
-    phrase = _without_filler(phrase)
+    phrase = _SIGN_IN_WORDS.sub("-", _without_filler(phrase), count=1)
     if not phrase or (_NEGATED.match(phrase) and (phrase := _what_else(phrase)) == ""):
         return None
     if phrase[0] in "$\\" and (formulas := _leading_formulas(phrase)) is not None:

@@ -23,11 +23,16 @@ _NEXT_PROBLEM_START = re.compile(r"\n[ \t]{0,4}(?:\*\*|#{1,3} )?[PQEIHU](?=[ruex
 
 _LOOK_BACK, _LOOK_AHEAD = 48, 160
 _NEGATED_BEFORE = re.compile(
-    r"(?:\bnot|n['’]t|n['’]t be|\bnever|\brather than|\binstead of)"
+    r"(?:\bnot|n['’]t|n['’]t be|\bcannot be|\bnever|\brather than|\binstead of)"
     r"\s+(?:equal to\s+|simply\s+|just\s+)?[\s$\\(\[*\"]{0,8}$",
     re.IGNORECASE,
 )
 _NEGATION_ENDS = ("ot", "OT", "'t", "’t", "ever", "than", "of", "be", "to", "simply", "just")
+_DENIAL = re.compile(
+    r"\b(?:not|cannot|never|wrong|incorrect|impossible|mistaken?|rather than|instead of|too)\b"
+    r"|n['’]t\b",
+    re.IGNORECASE,
+)
 _STROKE_BEFORE = re.compile(
     r"(?:\\(?:[bx]?cancel|sout|st)\s?\{|<(?:del|s|strike)>)[\s$\\(\[*\"]{0,8}$"
 )
@@ -91,9 +96,14 @@ def is_retracted(text: str, start: int, end: int) -> bool:
 
 def is_called_wrong(text: str, end: int) -> bool:
     """Whether the words that follow `text[:end]` say that what came last is wrong."""
-    if len(text) - end < 10:
+    if len(text) - end < 8:
         return False
     return _WRONG_AFTER.match(text, end, end + _LOOK_AHEAD) is not None
+
+
+def denies(sentence: str) -> bool:
+    """Whether a sentence may deny a value that it names."""
+    return _DENIAL.search(sentence) is not None
 
 
 def says_wrong(sentence: str) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from grading.extract_reading import is_readable
-from grading.extract_scope import says_wrong
+from grading.extract_scope import denies, is_retracted, says_wrong
 from grading.extract_spans import Span, formula_spans, read_formulas
 
 _TAIL = 4_000
@@ -67,6 +67,10 @@ _PART_BEFORE = re.compile(
     r"[\w)]\s*[*×÷+·]\s*\Z|\d\s*[-−/]\s*\Z|\d\s*[-−]\s*[$£€]\Z"
     r"|(?<![\w.])[$£€]?\d[\d.,]*(?:\s+[A-Za-z]+){1,2},?\s+(?:and|or)\s+[$£€]?\Z"
 )
+_SIGN_IN_WORDS = re.compile(
+    r"\b(?:is|are|get|gives?|be|equals|of|to|=)\s+(?:minus|negative)\s+\Z", re.IGNORECASE
+)
+_OPTION = re.compile(r"\b(?:option|choice)\s+\(?(?P<letter>[A-J])\)?\W*\Z")
 _ANNOTATION = re.compile(r"<<[^<>\n]{0,400}>>")
 _NEW_CLAUSE = re.compile(
     r"[,;:.]|\b(?:so|thus|therefore|is|are|was|has|have|gives?|makes?|leaving|leaves|means|left"
@@ -110,13 +114,16 @@ def statement_answer(text: str, *, allows_words: bool = False) -> str | None:
     for line in islice(_lines_from_end(tail, spans), _MAX_LINES):
         if _NO_IDEA.search(line):
             return ""
-        for sentence in _sentences(line)[::-1][:3]:
+        for sentence in _sentences(_LIST_MARK.sub("", line))[::-1][:3]:
             if is_last and not allows_words and _is_unfinished(sentence):
                 return ""
             is_last, rest = False, rest or sentence
+            if sentence.endswith("?"):
+                continue
             if says_wrong(sentence):
                 return ""
-            answer = _stated(sentence) or _worded(sentence)
+            answer = _stated(sentence)
+            answer = _worded(sentence) if answer is None else answer
             if answer is not None:
                 return answer
             if allows_words or _ONWARD.search(sentence):
@@ -127,6 +134,8 @@ def statement_answer(text: str, *, allows_words: bool = False) -> str | None:
 def whole_answer(text: str) -> str | None:
     """A completion that is nothing but an answer: one short line without a verb."""
     answer = text.strip()
+    if (bold := _BOLD.fullmatch(answer)) is not None:
+        answer = bold[1].strip()
     if not answer or len(answer) > _MAX_RUN or "\n" in answer:
         return None
     spans = formula_spans(answer)
@@ -149,9 +158,10 @@ def whole_answer(text: str) -> str | None:
 
 _VERB = re.compile(
     r"\b(?:is|are|was|were|we|has|have|had|find|found|gives?|gets?|got|makes?|made|need|needs|that"
-    r"|thus|therefore|hence|so|it|which|because|there|they|he|she|you|the|not|let|then|now|my)\b",
+    r"|thus|therefore|hence|so|it|which|because|there|they|he|she|you|the|not|let|then|now|my|choose|select|pick)\b",
     re.IGNORECASE,
 )
+_BOLD = re.compile(r"\*\*([^*]+)\*\*\.?")
 _COMMAND = re.compile(r"\\[A-Za-z]+")
 _COMMA = re.compile(r"[,，、:：]")
 _YES_NO = re.compile(r"(yes|no)\s*[,;:—–-]", re.IGNORECASE)
@@ -179,6 +189,7 @@ def _sentences(line: str) -> list[str]:
     return [piece for piece in _SENTENCE_BREAK.split(line) if piece.strip()]
 
 
+_LIST_MARK = re.compile(r"\A\**\d{1,2}[.)]\s+(?=\**[A-Z][a-z])")
 _SIGNS = re.compile(r"[\d$\\]")
 
 
@@ -203,9 +214,40 @@ def _is_unfinished(sentence: str) -> bool:
 
 
 def _stated(sentence: str) -> str | None:
+    """The sentence's last value; "" where it denies all that it names."""
     if "<<" in sentence:
         sentence = _ANNOTATION.sub("", sentence)
     spans = formula_spans(sentence)
+    if denies(sentence):
+        return _not_denied(sentence, spans)
+    return _last_value(sentence, spans)
+
+
+def _not_denied(sentence: str, spans: list[Span]) -> str | None:
+    """What stands before the values at the sentence's end that it calls wrong."""
+    stop, place = len(sentence), None
+    for _ in range(_MAX_DENIED):
+        place = _last_place(sentence[:stop], spans)
+        if place is None or not is_retracted(sentence, *place):
+            break
+        stop = place[0]
+    if stop == len(sentence):
+        return _last_value(sentence, spans)
+    left = [span for span in spans if span.end <= stop]
+    return "" if place is None else _last_value(sentence[:stop], left)
+
+
+_MAX_DENIED = 8
+
+
+def _last_place(sentence: str, spans: list[Span]) -> tuple[int, int] | None:
+    """Where the last number or formula stands."""
+    places = [(span.start, span.end) for span in spans if span.end <= len(sentence)]
+    places.extend(match.span("number") for match in _NUMBER.finditer(sentence))
+    return max(places, key=lambda place: place[1], default=None)
+
+
+def _last_value(sentence: str, spans: list[Span]) -> str | None:
     number = _last_number(sentence, spans)
     for span in reversed(spans):
         inside = span.inside.strip().rstrip(".,;")
@@ -220,6 +262,8 @@ def _stated(sentence: str) -> str | None:
 
 
 def _worded(sentence: str) -> str | None:
+    if (option := _OPTION.search(sentence)) is not None:
+        return option["letter"]
     match = _NO_SOLUTION.search(sentence)
     return None if match is None else match[0]
 
@@ -287,8 +331,9 @@ def _is_glued(sentence: str, match: re.Match[str]) -> bool:
 def _with_context(sentence: str, match: re.Match[str]) -> str:
     start = match.start()
     number = match["number"].rstrip(".,") + match["rest"]
-    sign = "-" if match["sign"] and _is_sign(sentence[:start]) else ""
     before = sentence[max(0, start - 80) : start]
+    is_negative = bool(match["sign"]) and _is_sign(sentence[:start])
+    sign = "-" if is_negative or _SIGN_IN_WORDS.search(before) else ""
     relation = _RELATION_BEFORE.search(before)
     if relation is not None:
         return f"{before[relation.start() :]}{sign}{number}"

@@ -8,11 +8,14 @@ produce rubbish; an answer in notation that the grammar does not know is undecid
 be read. Nothing here raises on bad mathematics.
 """
 
-from fractions import Fraction
+import re
 
+from grading.continuations import written_out
 from grading.extract import embedded_answer
 from grading.normalize import MAX_CHARS
 from grading.numerals import plain_decimal
+from grading.phrases import chosen_alike
+from grading.quantities import comparable_values
 from grading.readings import (
     Reading,
     UnreadableError,
@@ -21,17 +24,19 @@ from grading.readings import (
     read_gold,
     read_text,
 )
-from grading.rounding import declared_decimal
-from grading.shapes import holds_word
+from grading.rounding import holds_decimal
+from grading.shapes import holds_word, sign_outside
 from grading.structure import EXACT, Comparison
-from grading.tree import COLLECTIONS, SEQUENCES, Node, Op, num_nodes
-from grading.units import unit_ratio
-from grading.verdict import Grade, Verdict
+from grading.tree import SEQUENCES, Node, Op, num_nodes
+from grading.verdict import Grade, Verdict, all_of, any_of
 from grading.wording import same_wording
 
 __all__ = ["compare_answers", "compare_with", "is_gradable_gold", "ungradable_reason"]
 
 _CHOICES = frozenset("ABCDEFGHIJ")
+_FIGURE = re.compile(r"\\(?:measured)?(angle|triangle|square|odot|overline)(?![A-Za-z])")
+_GROUPED = re.compile(r"[-+]?\d{1,3}(?:,\d{3})+(?:\.\d+)?")
+_BRACKETED = re.compile(rf"\(({_GROUPED.pattern})\)|\{{({_GROUPED.pattern})\}}")
 _MAX_ITEM = 40
 _MAX_PAIRS = 4_000_000
 """Nodes of one tree times nodes of the other: sets in sets are matched all with all."""
@@ -133,9 +138,11 @@ def _num_items(text: str) -> int | None:
 
 def _from_readings(comparison: Comparison, gold: Reading, answer: str) -> tuple[Verdict, str]:
     """The verdict of the first pair of readings that agree, else of the first pair."""
+    if chosen_alike(gold.text, answer):
+        return Verdict.CORRECT, "choice"
     if gold.tree.op is Op.WORD:
         return _from_words(gold, answer)
-    answer_reading = _read_answer(answer, gold)
+    answer_reading = _read_answer(_without_brackets(answer, gold.text), gold)
     if gold.num_nodes * answer_reading.num_nodes > _MAX_PAIRS and not (
         _is_flat(gold.tree) and _is_flat(answer_reading.tree)
     ):
@@ -144,7 +151,8 @@ def _from_readings(comparison: Comparison, gold: Reading, answer: str) -> tuple[
     if verdict is Verdict.CORRECT:
         return verdict, reason
     answer = answer_reading.text
-    if answer_reading.tree.op is Op.LIST and "," in gold.text:
+    is_list = answer_reading.tree.op is Op.LIST and ";" not in answer
+    if is_list and "," in gold.text:
         as_list = read_text(gold.text, joins_thousands=False)
         verdict, _ = _compare_readings(comparison, as_list, answer_reading)
     gold_point, answer_point = point_spelling(gold.text, answer), point_spelling(answer, gold.text)
@@ -154,6 +162,14 @@ def _from_readings(comparison: Comparison, gold: Reading, answer: str) -> tuple[
     return verdict, reason
 
 
+def _without_brackets(answer: str, gold: str) -> str:
+    """`(58,500)` or `{58,500}` as the number, where the gold answer is one, so grouped."""
+    if "," not in gold or _GROUPED.fullmatch(gold) is None:
+        return answer
+    found = _BRACKETED.fullmatch(answer)
+    return answer if found is None else found[1] or found[2]
+
+
 def _is_flat(tree: Node) -> bool:
     """A list of short items costs no more than sorting (`grading.matching`)."""
     return tree.op in SEQUENCES and all(num_nodes(item) <= _MAX_ITEM for item in tree.args)
@@ -161,6 +177,9 @@ def _is_flat(tree: Node) -> bool:
 
 def _from_words(gold: Reading, answer: str) -> tuple[Verdict, str]:
     is_mixed = False
+    figures = [set(_FIGURE.findall(text)) for text in (gold.text, answer)]
+    if figures[0] and figures[1] and figures[0] != figures[1]:
+        return Verdict.INCORRECT, "wording"
     try:
         reading = read_text(answer)
         if reading.tree == gold.tree:
@@ -206,21 +225,49 @@ def _compare_readings(
 ) -> tuple[Verdict, str]:
     if (chosen := _choices(gold, answer)) is not None:
         return chosen, "choice"
-    ratio = unit_ratio(gold.unit, answer.unit)
-    if ratio is None:
+    pairs, reason = comparable_values(gold, answer)
+    if not pairs:
         return Verdict.INCORRECT, "units"
-    verdict, reason = _compare_values(comparison, gold, answer, ratio)
-    has_two_conditions = gold.condition and answer.condition
-    if verdict is Verdict.CORRECT and has_two_conditions and gold.condition != answer.condition:
+    has_dots = "dots" in gold.text or "dots" in answer.text
+    conditions = frozenset((gold.condition, answer.condition)) - {""}
+    verdicts: list[Verdict] = []
+    for pair in pairs:
+        lengths = written_out(*pair) if has_dots else []
+        reason = "written-out" if lengths else reason
+        verdict = all_of(comparison.compare(*trees, conditions) for trees in lengths or [pair])
+        if verdict is Verdict.CORRECT:
+            return _on_conditions(gold, answer, reason or _rule(comparison, *pair))
+        verdicts.append(verdict)
+    verdict = any_of(verdicts)
+    return verdict, reason if verdict is Verdict.INCORRECT else ""
+
+
+def _rule(comparison: Comparison, gold: Node, answer: Node) -> str:
+    """Why two trees are equal, where it was more than their values: rounding, a dropped sign."""
+    signs = [sign_outside(tree).op for tree in (gold, answer)]
+    if signs[0] is not signs[1] and Op.PCT in signs:
+        return "percent"
+    is_rounded = comparison.rounds and (holds_decimal(gold) or holds_decimal(answer))
+    if is_rounded and comparison.exactly.compare(gold, answer) is not Verdict.CORRECT:
+        return "rounding"
+    return ""
+
+
+def _on_conditions(gold: Reading, answer: Reading, reason: str) -> tuple[Verdict, str]:
+    """What holds on two different conditions, or of a residue on one, may not be equal."""
+    if gold.condition and answer.condition and gold.condition != answer.condition:
         return Verdict.UNDECIDED, "condition"
-    return verdict, reason
+    is_residue = Op.CONGRUENT in (gold.tree.op, answer.tree.op)
+    if is_residue and (gold.condition or answer.condition) not in ("", "integer"):
+        return Verdict.UNDECIDED, "condition"
+    return Verdict.CORRECT, reason
 
 
 def _choices(gold: Reading, answer: Reading) -> Verdict | None:
     """Letters of options decide where both texts state one; None leaves it to the values."""
     if not gold.choice and not answer.choice:
         return None
-    letters = [_letter_of(gold), _letter_of(answer)]
+    letters = [_letter_of(gold, answer), _letter_of(answer, gold)]
     if not all(letters):
         return None
     if letters[0] != letters[1]:
@@ -229,38 +276,18 @@ def _choices(gold: Reading, answer: Reading) -> Verdict | None:
     return None if all(says_value) else Verdict.CORRECT
 
 
-def _letter_of(reading: Reading) -> str:
+def _letter_of(reading: Reading, other: Reading) -> str:
+    """The option's letter; `(b)` is one where the other side states an option."""
     tree = reading.tree
-    is_letter = tree.op is Op.SYM and tree.value in _CHOICES
-    return reading.choice or (tree.value if is_letter else "")
+    if reading.choice or tree.op is not Op.SYM:
+        return reading.choice
+    is_bracketed = other.choice and "(" in reading.text
+    letter = tree.value.upper() if is_bracketed else tree.value
+    return letter if letter in _CHOICES else ""
 
 
 def _named(reading: Reading) -> Node:
     return Node(Op.SYM, value=reading.choice)
-
-
-def _compare_values(
-    comparison: Comparison, gold: Reading, answer: Reading, ratio: Fraction
-) -> tuple[Verdict, str]:
-    if ratio != 1:
-        return comparison.compare(gold.tree, _times(ratio, answer.tree)), ""
-    verdict = comparison.compare(gold.tree, answer.tree)
-    if verdict is Verdict.INCORRECT and not gold.unit and answer.unit == "cent":
-        # A bare gold with a part is an amount in dollars.
-        hundredth = _times(Fraction(1, 100), answer.tree)
-        if declared_decimal(gold.tree) is not None:
-            return comparison.compare(gold.tree, hundredth), ""
-    return verdict, ""
-
-
-def _times(factor: Fraction, tree: Node) -> Node:
-    """The tree with its value, or every value that it holds, multiplied."""
-    if tree.op in COLLECTIONS:
-        return Node(tree.op, tuple(_times(factor, arg) for arg in tree.args), tree.value)
-    if tree.op is Op.REL:
-        return Node(tree.op, (*tree.args[:-1], _times(factor, tree.args[-1])), tree.value)
-    upper = Node(Op.MUL, (Node(Op.NUM, value=str(factor.numerator)), tree))
-    return Node(Op.DIV, (upper, Node(Op.NUM, value=str(factor.denominator))))
 
 
 def _unreadable(error: UnreadableError, answer: str) -> Grade:

@@ -4,6 +4,9 @@ Two views: by (gold answer, answer), since K rollouts of a problem share few ans
 digest of (gold answer, whole text), since completions of late prefixes often repeat word for
 word, and then need not even be searched for their answer. The profile is the pool's own, so
 it is no part of a key.
+
+What a worker's death says of nothing but the worker is not kept. A `timeout` may be the
+machine's load: it is kept only when it came again each time it was asked for anew.
 """
 
 from hashlib import blake2b
@@ -12,33 +15,45 @@ from typing import Generic, TypeVar
 from grading.verdict import Grade
 
 _Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
 _MAX_CACHED_CHARS = 512
 """Longer pairs are rare, so they are worth no memory."""
+_DIED, _TIMEOUT = "worker-died", "timeout"
+_MAX_RETRIES = 2
+"""A pair that has timed out is compared again so often, when it is asked for."""
 
 
 class GradeCache:
     """May be shared by threads."""
 
     def __init__(self, size: int) -> None:
-        self._answers = _RecentGrades[tuple[str, str]](size)
-        self._texts = _RecentGrades[bytes](size)
+        self._answers = _Recent[tuple[str, str], Grade](size)
+        self._texts = _Recent[bytes, Grade](size)
+        self._num_timeouts = _Recent[tuple[str, str], int](size)
 
     def of_answer(self, gold: str, answer: str) -> Grade | None:
         """The grade of a bare answer."""
         return self._answers.find((gold, answer))
 
     def keep_answer(self, gold: str, answer: str, grade: Grade) -> None:
-        """Remember the grade of a bare answer."""
-        if len(gold) + len(answer) <= _MAX_CACHED_CHARS:
-            self._answers.keep((gold, answer), grade)
+        """Remember the grade of a bare answer, unless it may be another the next time."""
+        if len(gold) + len(answer) > _MAX_CACHED_CHARS or grade.reason == _DIED:
+            return
+        key = (gold, answer)
+        if grade.reason == _TIMEOUT:
+            num_timeouts = (self._num_timeouts.find(key) or 0) + 1
+            self._num_timeouts.keep(key, num_timeouts)
+            if num_timeouts <= _MAX_RETRIES:
+                return
+        self._answers.keep(key, grade)
 
     def of_text(self, key: bytes) -> Grade | None:
         """The grade of a whole text, by its `text_key`."""
         return self._texts.find(key)
 
     def keep_text(self, key: bytes, grade: Grade) -> None:
-        """Remember the grade of a whole text."""
-        if len(grade.answer) <= _MAX_CACHED_CHARS:
+        """Remember the grade of a whole text, unless it may be another the next time."""
+        if len(grade.answer) <= _MAX_CACHED_CHARS and grade.reason not in (_DIED, _TIMEOUT):
             self._texts.keep(key, grade)
 
 
@@ -48,8 +63,8 @@ def text_key(gold: str, text: str, *, is_truncated: bool) -> bytes:
     return blake2b(request.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
-class _RecentGrades(Generic[_Key]):
-    """At most `size` grades: those asked for of late, in two generations.
+class _Recent(Generic[_Key, _Value]):
+    """At most `size` values: those asked for of late, in two generations.
 
     When the young generation is half of all it becomes the old one, and what is asked for
     there is young again. Single operations on a dict are atomic, so no lock is needed: of two
@@ -58,20 +73,20 @@ class _RecentGrades(Generic[_Key]):
 
     def __init__(self, size: int) -> None:
         self._half = size // 2
-        self._young: dict[_Key, Grade] = {}
-        self._old: dict[_Key, Grade] = {}
+        self._young: dict[_Key, _Value] = {}
+        self._old: dict[_Key, _Value] = {}
 
-    def find(self, key: _Key) -> Grade | None:
-        grade = self._young.get(key)
-        if grade is None:
-            grade = self._old.get(key)
-            if grade is not None:
-                self.keep(key, grade)
-        return grade
+    def find(self, key: _Key) -> _Value | None:
+        value = self._young.get(key)
+        if value is None:
+            value = self._old.get(key)
+            if value is not None:
+                self.keep(key, value)
+        return value
 
-    def keep(self, key: _Key, grade: Grade) -> None:
+    def keep(self, key: _Key, value: _Value) -> None:
         if len(self._young) >= self._half:
             if not self._half:
                 return
             self._old, self._young = self._young, {}
-        self._young[key] = grade
+        self._young[key] = value

@@ -4,7 +4,7 @@ from itertools import groupby
 
 from grading.tree import Node, Op
 
-SEPARATORS = frozenset((",", ";", "\\lor", "\\land"))
+SEPARATORS = frozenset((",", ";", "\\lor", "\\land", "\\and"))
 
 
 def listed(items: list[Node], separators: list[str]) -> Node:
@@ -27,8 +27,8 @@ def listed(items: list[Node], separators: list[str]) -> Node:
     return Node(Op.LIST, tuple(parts), _WORDS.get(strongest, ""))
 
 
-_WORDS = {"\\lor": "or", "\\land": "and"}
-_STRONGEST = (";", "\\lor", "\\land", ",")
+_WORDS = {"\\lor": "or", "\\land": "land", "\\and": "and"}
+_STRONGEST = (";", "\\lor", "\\and", "\\land", ",")
 
 
 def _list(items: list[Node], value: str) -> Node:

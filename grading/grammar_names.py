@@ -47,7 +47,9 @@ RELATIONS = {
     "\\supset": "supset", "\\supseteq": "supseteq", "\\supsetneq": "supset",
     "\\sim": "~", "\\approx": "approx", "\\simeq": "approx", "\\cong": "cong", "\\equiv": "equiv",
     "\\parallel": "parallel", "\\perp": "perp", "\\bot": "perp", "\\mid": "divides",
-    "\\propto": "propto",
+    "\\propto": "propto", "\\nequiv": "not-equiv", "\\nmid": "not-divides", "\\nsim": "not-~",
+    "\\ncong": "not-cong", "\\nparallel": "not-parallel", "\\nsubseteq": "not-subseteq",
+    "\\nsubset": "not-subset", "\\nsupseteq": "not-supseteq", "\\nsupset": "not-supset",
 }  # fmt: skip
 """Token → operator of a REL node."""
 
@@ -82,7 +84,7 @@ ALIASES = {
     "\\R": "\\mathbb R", "\\N": "\\mathbb N", "\\Z": "\\mathbb Z", "\\Q": "\\mathbb Q",
     "\\dfrac": "\\frac", "\\tfrac": "\\frac", "\\cfrac": "\\frac", "\\dbinom": "\\binom",
     "\\tbinom": "\\binom", "\\fbox": "\\boxed", "\\intercal": "\\top", "\\lcurly": "\\{",
-    "\\rcurly": "\\}", "′": "'", "\\pod": "\\pmod", "\\degree": "°",
+    "\\rcurly": "\\}", "′": "'", "\\pod": "\\pmod", "\\degree": "°", "\\imath": "i", "\\jmath": "j",
 }  # fmt: skip
 
 _BLANK_NAMES = """
@@ -95,19 +97,24 @@ BLANKS = frozenset("\\" + name for name in _BLANK_NAMES.split()) | {"\\ ", "~"}
 
 _OTHER_COMMANDS = """
     frac sqrt binom choose over pm mp infty emptyset cup cap setminus mod pmod neg forall exists
-    nexists lor land int iint iiint sum prod lim partial lceil rceil lfloor rfloor langle rangle
+    nexists lor land and int iint iiint sum prod lim partial lceil rceil lfloor rfloor langle rangle
     boxed variable top prime circ not
 """
 _UNREAD_COMMANDS = """
     oint coprod nabla aleph complement therefore because implies impliedby iff mapsto
     longmapsto Leftrightarrow Longleftrightarrow leftrightarrow leftarrow Leftarrow uparrow
-    downarrow hookrightarrow ni nmid nparallel oplus otimes ominus bullet star dagger square Box
+    downarrow hookrightarrow ni oplus otimes ominus bullet star dagger square Box
     blacksquare diamond checkmark vdots ddots color textcolor colorbox underbrace overbrace
     stackrel overset underset xrightarrow xleftarrow label tag ref hspace vspace phantom cancel
     newline text operatorname mathrm mathbb begin end sup inf limsup liminf Pr ker hom asymp ll gg
     prec succ preceq succeq triangleq doteq vdash models sharp flat natural wp Vdash lfloor
-    newcommand def let input include write immediate usepackage documentclass
 """
+_PROGRAM_NAMES = """
+    def gdef edef xdef let newcommand renewcommand providecommand newenvironment input include
+    write immediate openout read csname expandafter usepackage documentclass catcode loop repeat
+"""
+PROGRAM_COMMANDS = frozenset("\\" + name for name in _PROGRAM_NAMES.split())
+"""What programs TeX states nothing: no answer holds it."""
 COMMANDS = frozenset(
     {"\\" + name for name in (_OTHER_COMMANDS + _UNREAD_COMMANDS).split()}
     | GREEK
@@ -135,7 +142,7 @@ PLAIN_WORDS = {
         if name[1:] not in _AMBIGUOUS_LETTERS
     },
     "infinity": "\\infty", "infty": "\\infty", "inf": "\\infty", "oo": "\\infty", "or": "\\lor",
-    "and": "\\land", "union": "\\cup", "OR": "\\lor", "AND": "\\land",
+    "and": "\\and", "union": "\\cup", "OR": "\\lor", "AND": "\\and",
 }  # fmt: skip
 """Words without a backslash that stand for a command."""
 BEFORE_BRACKET = {"Re": "\\Re", "Im": "\\Im", "arg": "\\arg", "re": "\\re", "im": "\\im",

@@ -39,14 +39,20 @@ def number(parser: "Parser", text: str) -> Node:
 
 def based_number(parser: "Parser", digits: str) -> Node:
     """Digits and the base that stands in their subscript."""
-    base = _BASE.fullmatch(subscript(parser))
-    if base is None or "." in digits:
+    text = subscript(parser).casefold().removeprefix("_base")
+    text = text.strip("_ ()")
+    base = _BASE_WORDS.get(text, text)
+    if not _BASE.fullmatch(base) or "." in digits:
         raise UnreadableError("unparsable")
-    return Node(Op.BASED, value=f"{digits.lstrip('0') or '0'}_{base[1]}")
+    return Node(Op.BASED, value=f"{digits.lstrip('0') or '0'}_{base}")
 
 
 _CYCLE_MARKS = frozenset(("\\overline", "\\bar", "\\dot"))
-_BASE = re.compile(r"_\(?([2-9]|[12]\d|3[0-6])\)?")
+_BASE = re.compile(r"[2-9]|[12]\d|3[0-6]")
+_BASE_NAMES = """
+    two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
+"""
+_BASE_WORDS = {name: str(base) for base, name in enumerate(_BASE_NAMES.split(), start=2)}
 _MAX_CYCLE = 50
 _MAX_FIXED = 100
 

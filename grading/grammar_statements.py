@@ -33,7 +33,7 @@ def relation_chain(parser: "Parser", left: Node) -> Node:
     if not operators:
         return left
     node = Node(Op.REL, tuple(operands), " ".join(operators))
-    return _congruence(parser, node) if operators[-1] in ("equiv", "=") else node
+    return _congruence(parser, node) if operators[-1] in _CONGRUENCES else node
 
 
 def mapping(parser: "Parser", left: Node) -> Node:
@@ -64,19 +64,21 @@ def residue(parser: "Parser") -> Node:
 
 _CONDITIONS = RELATIONS.keys() - {"="}
 _SET_LETTERS = frozenset("NZQC")
+_CONGRUENCES = frozenset(("equiv", "not-equiv", "="))
 
 
 def _congruence(parser: "Parser", node: Node) -> Node:
     *_, last = node.args
     if parser.text == "\\pmod" or (parser.text == "(" and parser.ahead(1).text == "\\mod"):
         modulus = residue(parser)
-    elif node.value == "equiv" and last.op is Op.MOD:
+    elif node.value != "=" and last.op is Op.MOD:
         last, modulus = last.args
     else:
         return node
     if len(node.args) != 2:
         raise UnreadableError("unsupported")
-    return Node(Op.CONGRUENT, (node.args[0], last, modulus))
+    sign = "not" if node.value == "not-equiv" else ""
+    return Node(Op.CONGRUENT, (node.args[0], last, modulus), sign)
 
 
 def _named_set(node: Node) -> Node:

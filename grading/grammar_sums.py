@@ -33,6 +33,25 @@ def sum_of(terms: list[Node]) -> Node:
     return Node(Op.ADD, tuple(_replaced(term, unit) for term in terms))
 
 
+def flattened(op: Op, parts: list[Node]) -> Node:
+    """One node of the parts, and of theirs where they are of this kind."""
+    flat: list[Node] = []
+    for part in parts:
+        flat.extend(part.args if part.op is op else (part,))
+    return Node(op, tuple(flat))
+
+
+def calculates_with_ratio(node: Node) -> bool:
+    """Whether a ratio is an operand, so that its colon must be a division sign."""
+    is_arithmetic = node.op in _ARITHMETIC
+    return is_arithmetic and any(
+        arg.op is Op.RATIO or calculates_with_ratio(arg) for arg in node.args
+    )
+
+
+_ARITHMETIC = frozenset((Op.RATIO, Op.ADD, Op.MUL, Op.DIV, Op.NEG, Op.POW, Op.ROOT))
+
+
 def _holds_capital_i(node: Node) -> bool:
     if node.op in (Op.NEG, Op.MUL):
         return any(map(_holds_capital_i, node.args))

@@ -2,6 +2,7 @@ r"""Symbols: letters and Greek names with subscripts, primes and accents; calls 
 combinations; names of figures such as `\angle ABC`.
 """
 
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -55,7 +56,7 @@ def subscript(parser: "Parser") -> str:
             break
         if text not in ("{", "}"):
             parts.append(text.lstrip('"'))
-    return "_" + "".join(parts) if parts else ""
+    return "_" + _in_order(parts) if parts else ""
 
 
 def is_call(parser: "Parser", name: str, *, has_primes: bool) -> bool:
@@ -108,6 +109,15 @@ _SIMPLE_CALL = frozenset(("g", "h", "F", "G", "H", "P", "Q", "R", "T", "p", "q",
 _OF_EVENTS = RELATIONS.keys() | {"|", "\\cap", "\\cup"}
 """What follows the first letter in the probability of an event: `P(X = 2)`, `P(A|B)`."""
 _MAX_FIGURE = 6
+_TERM = re.compile(r"([+-]?)(\w+)")
+
+
+def _in_order(parts: list[str]) -> str:
+    """The subscript in one spelling: terms of a sum by name, numbers last."""
+    if "+" not in parts or not all(part.isalnum() or part in ("+", "-") for part in parts):
+        return "".join(parts)
+    terms = sorted(_TERM.findall("".join(parts)), key=lambda term: (term[1].isdigit(), term[1]))
+    return "".join((sign or "+") + term for sign, term in terms).removeprefix("+")
 
 
 def _plain_text(parser: "Parser") -> str:

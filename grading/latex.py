@@ -21,6 +21,7 @@ def unify_latex(text: str) -> str:
             if trigger in text:
                 text = pattern.sub(replacement, text)
         text = _COMMAND.sub(_uniform_command, text)
+        text = _ENDS_OF_PROOF.sub("", text)
         if "\\begin" in text:
             text = _without_environments(text)
         if _WRAPPING.search(text) is not None:
@@ -28,6 +29,8 @@ def unify_latex(text: str) -> str:
         text = _SPACING.sub(" ", text)
     if "$" in text:
         text = text.replace("$", " ")
+    if "&" in text and "\\begin" not in text:
+        text = _ALIGNED_RELATION.sub("", text)
     if "~" in text:
         text = text.replace("~", " ")
     if "**" in text:
@@ -54,6 +57,9 @@ UNIT_LETTERS = frozenset("msghlLJNWVK")
 
 _OPENER = re.compile(r"[(\[{]")
 _CLOSER = re.compile(r"[)\]}]")
+_ALIGNED_RELATION = re.compile(
+    r"&\s*(?=[=<>]|\\(?:[lg]e|ne|in|approx|equiv)(?![A-Za-z]))|(?<=[=<>])\s*&"
+)
 _BOLD = re.compile(r"\*\*([^*]*)\*\*\.?")
 
 
@@ -62,6 +68,10 @@ _STYLES = """
     sf tt cal centering noindent nonumber notag hfill null unboldmath boldmath Large large LARGE
     huge small normalsize protect allowbreak nobreak mathopen mathclose mathord mathpunct
 """
+_ENDS_OF_PROOF = re.compile(
+    r"\A\s*\\(?:therefore|implies|Rightarrow)(?![A-Za-z])"
+    r"|\s*\\(?:checkmark|blacksquare|square|Box|qed|QED|qedhere)\s*[.$]?\s*\Z"
+)
 _SIZES = """
     left right mleft mright middle big Big bigg Bigg bigl bigr bigm Bigl Bigr Bigm biggl biggr
     biggm Biggl Biggr Biggm
@@ -101,10 +111,28 @@ _GROUPED = re.compile(
     r"|(?:\\,\d{3})+|(?:\\!,\d{3})+)(?!\d)"
 )
 _NOT_DIGITS = re.compile(r"\D+")
+_NEGATED_RELATIONS = {
+    "=": "ne", "<": "ge", ">": "le", "in": "notin", "equiv": "nequiv", "mid": "nmid", "sim": "nsim",
+    "cong": "ncong", "parallel": "nparallel", "subset": "nsubset", "subseteq": "nsubseteq",
+    "supset": "nsupset", "supseteq": "nsupseteq", "exists": "nexists", "le": ">", "leq": ">",
+    "ge": "<", "geq": "<",
+}  # fmt: skip
+
+
+def _negated(match: re.Match[str]) -> str:
+    negated = _NEGATED_RELATIONS.get(match[1].removeprefix("\\"))
+    if negated is None:
+        return match[0]
+    return f" {negated} " if negated in "<>" else f"\\{negated} "
+
+
 _REWRITES = tuple(
     (trigger, re.compile(pattern), replacement)
     for trigger, pattern, replacement in (
         ("\\n", r"(?<!\\)\\n(?![A-Za-z])", " "),
+        ("\\left", r"\\m?left\s?\.", " "),
+        ("\\right", r"\\m?right\s?\.", " "),
+        ("\\not", r"\\not\s?(=|<|>|\\[a-z]+)", _negated),
         ("{\\", r"\{\s?\\(?:rm|bf|it|sf|tt)(?![A-Za-z])\s?([A-Za-z. ]+)\}", r"\\text{\1}"),
         ("space", r"\\[hv]space\*?\s?\{[^{}]*\}", " "),
         ("phantom", r"\\[hv]?phantom\s?\{[^{}]*\}", " "),

@@ -13,22 +13,45 @@ from grading.relations import CONSTANTS, is_equation, letters_of
 from grading.tree import SEQUENCES, Node, Op
 
 _NAMED_FUNCTIONS = frozenset(("sin", "cos", "tan", "cot", "det", "re", "im", "arg", "deg", "dim"))
-_PARAMETERS = frozenset(
-    ("k", "n", "m", "t", "s", "r", "l", "j", "c", "C", "K", "\\lambda", "\\ell")
-)
+_COUNTERS = frozenset(("k", "n", "m"))
+"""Letters that count whole turns without being said to: `2 \\pi r` is no family."""
+_WHOLE = frozenset(("integer", "natural", "whole"))
+_OF_TERMS = SEQUENCES | {Op.ADD, Op.NEG, Op.PM, Op.INTERVAL, Op.UNION}
+_OF_TURNS = frozenset((Op.NUM, Op.SYM, Op.DEG, Op.MUL, Op.ADD, Op.NEG, Op.PM, Op.DIV))
+_PI = Node(Op.SYM, value="\\pi")
+_MINUS_ONE = Node(Op.NEG, (Node(Op.NUM, value="1"),))
+_IN_ORDER = "abc mn pq rst uvw xyz xz".split()
 _MAX_RENAMED = 2
+_UNIT_VECTORS = {f"\\{accent}{{{letter}}}": letter for accent in ("hat", "vec") for letter in "ijk"}
+_ARBITRARY = frozenset("ck")
+_VARIABLES = frozenset(("x", "y", "z", "t", "u", "v", "w", "s", "r", "\\theta"))
+_COORDINATES = frozenset("xyz")
 _RATIOS = frozenset((Op.RATIO, Op.DIV))
+_DOMAINS = _WHOLE | frozenset(("real", "rational", "complex", "positive", "nonzero", "negative"))
 
 
 def is_name(node: Node) -> bool:
     """Whether the tree can name a value."""
     if node.op is Op.SYM:
         return node.value not in CONSTANTS or node.value == "e"
+    if node.op is Op.DERIVATIVE:
+        return node.args[0].op is Op.SYM
     if node.op is Op.FUNC:
         return node.value in _NAMED_FUNCTIONS and is_name(node.args[0])
     if node.op in (Op.MUL, Op.RATIO, Op.DIV, Op.TUPLE, Op.ABS):
         return all(map(is_name, node.args))
     return node.op in (Op.CALL, Op.WORD)
+
+
+def is_value_name(node: Node) -> bool:
+    """Whether what it equals is its value: a name, or a sum of letters as in `a + b = 5`.
+
+    Sums and products of coordinates (`x + y = 5`, `xy = 5`) are curves.
+    """
+    if node.op in (Op.ADD, Op.MUL) and letters_of(node) & _COORDINATES:
+        return False
+    is_sum = node.op is Op.ADD and all(arg.op is Op.SYM for arg in node.args)
+    return is_name(node) or (is_sum and all(map(is_name, node.args)))
 
 
 def is_named(node: Node) -> bool:
@@ -49,6 +72,12 @@ def with_names_first(node: Node) -> Node:
             return _unpacked(items[0])
         return Node(node.op, tuple(items), node.value)
     return _unpacked(_named(node))
+
+
+def with_plain_unit_vectors(node: Node) -> Node:
+    r"""`3\hat{i} - 2\hat{j}` as `3i - 2j`, which is what `\mathbf{i}` leaves."""
+    hats = letters_of(node) & _UNIT_VECTORS.keys()
+    return _renamed(node, _UNIT_VECTORS) if hats - {"\\hat{i}", "\\vec{i}"} else node
 
 
 def renamed_argument(gold: Node, answer: Node) -> Node:
@@ -80,12 +109,16 @@ def turned_ratio(gold: Node, answer: Node) -> Node:
     return Node(Op.REL, (gold.args[0], value), answer.value)
 
 
-def renamed_parameters(gold: Node, answer: Node) -> Iterator[Node]:
-    """The answer with its parameters renamed to the gold's, in each way that may be meant.
+def renamed_parameters(
+    gold: Node, answer: Node, conditions: frozenset[str] = frozenset()
+) -> Iterator[Node]:
+    r"""The answer with its parameters renamed to the gold's, in each way that may be meant.
 
-    A letter of one side alone is a parameter where it differs from the other's in case only,
-    or where it is a usual one and the answer is a family: several expressions, or multiples
-    of pi.
+    A letter of one side alone is a parameter where it counts turns (`k\pi`, `30^\circ +
+    360^\circ n`): k, m and n do, any letter that a condition calls whole. In several named or
+    bare expressions (`(t, 2t)`) it is one where a condition says what it runs over, and so is
+    a constant of an antiderivative that the condition names. The case of an arbitrary constant
+    says nothing: `x^2 + c`, `c e^x`, `c_1`; elsewhere it does (a side c, an angle C).
     """
     gold_letters, answer_letters = _value_letters(gold), _value_letters(answer)
     missing = sorted(gold_letters - answer_letters)
@@ -94,10 +127,9 @@ def renamed_parameters(gold: Node, answer: Node) -> Iterator[Node]:
         return
     if not missing or len(missing) != len(extra) or len(missing) > _MAX_RENAMED:
         return
-    is_family = _is_family(gold) and _is_family(answer)
     for order in permutations(missing):
         pairs = dict(zip(extra, order, strict=True))
-        if all(_may_rename(new, old, is_family=is_family) for old, new in pairs.items()):
+        if all(_may_be_renamed((gold, new), (answer, old), conditions) for old, new in pairs.items()):
             yield _renamed(answer, pairs)
 
 
@@ -110,27 +142,111 @@ def letter_bijections(gold: Node, answer: Node) -> Iterator[Node]:
             yield _renamed(answer, dict(zip(extra, order, strict=True)))
 
 
-def _may_rename(gold_letter: str, answer_letter: str, *, is_family: bool) -> bool:
-    if gold_letter.casefold() == answer_letter.casefold():
-        return gold_letter in _PARAMETERS or answer_letter in _PARAMETERS
-    return is_family and bool(_PARAMETERS & {gold_letter, answer_letter})
+def in_name_order(named: Node) -> Node:
+    """Named values by their names, where those have an order: x before y, p before q."""
+    names = [item.args[0] for item in named.args]
+    letters = "".join(name.value for name in names if name.op is Op.SYM)
+    ordered = "".join(sorted(letters))
+    is_known = len(ordered) == len(names) and any(ordered in run for run in _IN_ORDER)
+    if named.value == "tuple" or not is_known:
+        return named
+    items = sorted(named.args, key=lambda item: item.args[0].value)
+    return Node(named.op, tuple(items), named.value)
 
 
-def _is_family(node: Node) -> bool:
-    if node.op is Op.REL:
-        return is_named(node) and _is_family(node.args[-1])
+def without_point_name(node: Node) -> Node:
+    """`P(-1, 6)` as the pair: one capital letter before it."""
+    if node.op is not Op.MUL or len(node.args) != 2:
+        return node
+    name, point = node.args
+    is_name = name.op is Op.SYM and len(name.value) == 1 and name.value.isupper()
+    return point if is_name and point.op is Op.TUPLE else node
+
+
+def _may_be_renamed(
+    gold: tuple[Node, str], answer: tuple[Node, str], conditions: frozenset[str]
+) -> bool:
+    """Of trees with the letters that would become one."""
+    letters = {gold[1], answer[1]}
+    words = frozenset(word for condition in conditions for word in condition.split())
+    is_whole = bool(words & _WHOLE)
+    if (is_whole or letters <= _COUNTERS) and all(
+        _counts_turns(tree, letter, is_whole=is_whole) for tree, letter in (gold, answer)
+    ):
+        return True
+    if conditions and words <= _DOMAINS and _is_several(gold[0]) and _is_several(answer[0]):
+        return True
+    is_named = bool(conditions & {letter.casefold() for letter in letters})
+    return (is_named or _differ_in_case(*letters)) and all(
+        _is_constant(tree, letter) for tree, letter in (gold, answer)
+    )
+
+
+def _differ_in_case(first: str, second: str) -> bool:
+    is_usual = first.casefold().partition("_")[0] in _ARBITRARY
+    return is_usual and first.casefold() == second.casefold()
+
+
+def _is_constant(node: Node, letter: str) -> bool:
+    """Whether the letter is an arbitrary constant: one term of a sum, or a factor of it, in
+    which a variable occurs.
+    """
+    if node.op is Op.REL or node.op in SEQUENCES:
+        return any(_is_constant(arg, letter) for arg in node.args)
+    if not letters_of(node) & _VARIABLES:
+        return False
+    symbol = Node(Op.SYM, value=letter)
+    terms = node.args if node.op is Op.ADD else (node,)
+    return any(
+        term == symbol if term.op is Op.SYM else _has_free_factor(term, symbol) for term in terms
+    )
+
+
+def _has_free_factor(term: Node, symbol: Node) -> bool:
+    """A constant times what a variable occurs in: `C e^{-kt}`, `3cx`, `c_1 sin x`."""
+    is_factor = term.op is Op.MUL and symbol in term.args
+    return is_factor and ("_" in symbol.value or bool(letters_of(term) & _VARIABLES))
+
+
+def _is_several(node: Node) -> bool:
+    """A tuple, or several named values."""
+    if is_named(node):
+        return _is_several(node.args[-1])
     if node.op is Op.TUPLE or (node.op is Op.LIST and all(map(is_named, node.args))):
         return len(node.args) > 1
-    if node.op in SEQUENCES:
-        return any(map(_is_family, node.args))
-    return _holds_pi_multiple(node)
+    return node.op in SEQUENCES and any(map(_is_several, node.args))
 
 
-def _holds_pi_multiple(node: Node) -> bool:
-    if node.op is Op.MUL:
-        has_pi = any(arg == Node(Op.SYM, value="\\pi") for arg in node.args)
-        return has_pi and bool(letters_of(node))
-    return any(map(_holds_pi_multiple, node.args))
+def _counts_turns(node: Node, letter: str, *, is_whole: bool) -> bool:
+    """Whether the letter occurs only in terms that are numbers times pi or degrees times it
+    (or times a sum in it), or any numbers where it is known to be whole.
+    """
+    if letter not in letters_of(node):
+        return True
+    if is_named(node):
+        return _counts_turns(node.args[-1], letter, is_whole=is_whole)
+    if node.op in _OF_TERMS:
+        return all(_counts_turns(arg, letter, is_whole=is_whole) for arg in node.args)
+    if letters_of(node) != {letter} or not _is_turn(node, letter):
+        return False
+    return is_whole or _holds_turn(node)
+
+
+def _is_turn(term: Node, letter: str) -> bool:
+    """Linear in the letter, save for a factor (-1) to its power."""
+    if letter not in letters_of(term):
+        return True
+    if term.op is Op.POW:
+        return term.args[0] == _MINUS_ONE
+    if term.op is Op.DIV and letter in letters_of(term.args[1]):
+        return False
+    if term.op is Op.MUL and sum(letter in letters_of(arg) for arg in term.args) > 1:
+        return False
+    return term.op in _OF_TURNS and all(_is_turn(arg, letter) for arg in term.args)
+
+
+def _holds_turn(term: Node) -> bool:
+    return term == _PI or term.op is Op.DEG or any(map(_holds_turn, term.args))
 
 
 def _value_letters(node: Node) -> frozenset[str]:
@@ -226,4 +342,4 @@ def _unpacked(node: Node) -> Node:
     if node.args[-1].op is not Op.TUPLE or len(names) != len(values):
         return node
     pairs = zip(names, values, strict=True)
-    return Node(Op.LIST, tuple(Node(Op.REL, pair, "=") for pair in pairs))
+    return Node(Op.LIST, tuple(Node(Op.REL, pair, "=") for pair in pairs), "tuple")

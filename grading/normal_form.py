@@ -295,6 +295,9 @@ def _derivative(node: Node) -> Quotient:
     slope = derivative(node)
     if slope is not None:
         return _form(slope)
+    body, variable = node.args
+    if body.op is Op.SYM:
+        return poly.generator(f"d^{node.value} {body.value}/d {variable.value}")
     return opaque(f"derivative {node.value}", *map(_form, node.args))
 
 

@@ -5,7 +5,7 @@ presentation (`grading.latex`), words around values (`grading.phrases`), units
 (`grading.units`), spellings of numbers (`grading.numerals`), set phrases and prose
 (`grading.wording`). No step drops letters that may be variables.
 
-What the grammar reads: `\lor` and `\land` join relations, commas join plain values; a
+What the grammar reads: `\lor` and `\and` join relations, commas join plain values; a
 labelled value is `\text{label}=value`; prose is one `\text{…}`. Every step is linear in the
 text; callers bound the length first (`MAX_CHARS`).
 """
@@ -13,16 +13,21 @@ text; callers bound the length first (`MAX_CHARS`).
 import re
 from dataclasses import dataclass
 
+from grading.arithmetic_words import phrase_value
 from grading.characters import unify_characters
 from grading.latex import FUNCTION_NAMES, UNIT_LETTERS, is_balanced, unify_latex
+from grading.modifiers import changes_number, is_ordinal_of
 from grading.numerals import (
     NUMBER_POWERS,
+    based_digits,
     decimal_comma,
     join_thousands,
     mixed_number,
     number_of_words,
     ordinal_value,
     plain_decimal,
+    ratio_in_words,
+    time_in_words,
     unify_number,
 )
 from grading.phrases import (
@@ -33,7 +38,7 @@ from grading.phrases import (
     split_condition,
     strip_lead_in,
 )
-from grading.units import NOT_COUNTED, read_compound_quantity, split_currency, split_unit
+from grading.units import read_compound_quantity, split_currency, split_unit
 from grading.wording import canonical_phrase, is_prose
 
 __all__ = [
@@ -70,9 +75,19 @@ def clean_answer(text: str) -> CleanAnswer:
     text = text.strip(" \n")
     if _PLAIN_NUMBER.fullmatch(text) is not None:
         return CleanAnswer(text)
+    if text[-1:] in _CLOSERS:
+        text = _PROVEN.sub("", text)
+    if text[-1:] in _QUOTES and (quoted := _QUOTED.fullmatch(text)) is not None:
+        text = quoted[1].strip()
+    if not text.isascii() and (choice := _CHINESE_CHOICE.fullmatch(text)) is not None:
+        return CleanAnswer(choice[1], choice=choice[1] if len(choice[1]) == 1 else "")
     body = unify_latex(unify_characters(_mark_dollars(last_line(text))))
     if "\\text" in body:
-        body = _TEXT.sub(_rewrite_text, body)
+        body = _TEXT.sub(_rewrite_text, _mathematics_in_text(body))
+    if body[-1:] in ("}", ")"):
+        body = _without_outer_brackets(body)
+    if (turned := _NUMBER_AFTER_PI.fullmatch(body)) is not None:
+        body = turned[1] + "\\pi"
     if "^" in body:
         body = _RAISED_ORDINAL.sub(r"\1", body)
     if " & " in body and "\\begin" not in body:
@@ -87,7 +102,17 @@ def clean_answer(text: str) -> CleanAnswer:
     return _clean_worded(body)
 
 
+_CLOSERS = frozenset("∎■□✓✔✅.D")
+_PROVEN = re.compile(r"(?<=\S)[\s.,;]*(?:[∎■□✓✔✅]|(?<![A-Za-z])(?:Q\.E\.D\.?|QED\.?))\s*\Z")
+_QUOTES = frozenset("\"'`”’")
+_QUOTED = re.compile(
+    r"(?:```|[\"'`“‘])\s*((?:[^\"`“”‘’'\\]|\\[^\"'])+?)\s*(?:```|[\"'`”’])", re.DOTALL
+)
 _PLAIN_NUMBER = re.compile(r"-?[0-9]{1,400}(?:\.[0-9]+)?")
+_CHINESE_CHOICE = re.compile(
+    r"(?:故|应|应该|因此|所以)?(?:选|选择|选项|答案|答案是|答案为|正确选项是|正确答案是)\s?[:：为是]?\s?"
+    r"[(（]?([A-H]{1,6})[)）]?\s?[.。]?"
+)
 _LETTERS_RUN = re.compile(
     r"(?<![A-Za-z\\{])[A-Za-z]{2,}|(?<![A-Za-z\\])[A-J][.:)]|\\text|\\in(?![A-Za-z])|\\forall"
 )
@@ -95,6 +120,11 @@ _BROKEN_INLINE = re.compile(r"[A-Za-z:]\s?(?:(?<!\$)\$(?!\$)|\\\()\s*\n")
 """An inline formula does not span lines, so none is taken out of a sentence like that."""
 _ONLY_TEXT = re.compile(r"\\text\s?\{([A-Za-z0-9][A-Za-z0-9 ,.;:'\"!?-]*)\}")
 _TEXT = re.compile(r"\\text\s?\{([^{}]*)\}")
+_TEXT_AROUND = re.compile(r"\\text\s?\{(.*)\}", re.DOTALL)
+_WORD = re.compile(r"(?<![A-Za-z\\])[A-Za-z]{2,}")
+_SIGN = re.compile(r"[\\,(\[]")
+_QUANTITY = re.compile(r"[-+]?\d[\d.,/]*\s*\\text\s?\{[^{}]*\}[\^{}\d\s]*")
+_NUMBER_AFTER_PI = re.compile(r"\\pi\s+(\d{1,50}(?:\.\d{1,50})?)")
 _DOLLAR_AMOUNT = re.compile(r"\\\$|(?<=\d)\s?\$(?!\$)|\$(?=\s?[-+]?[\d.])")
 _AFTER_DOLLAR = re.compile(r"(¤)\s[A-Za-z.\s]+$")
 _POINT_IN_BRACKET = re.compile(r"(?<![.\d])\.(?=\s*[\])}])")
@@ -125,6 +155,8 @@ def _clean_formula(body: str) -> CleanAnswer:
 
 
 def _clean_worded(body: str) -> CleanAnswer:
+    if (time := time_in_words(body)) is not None:
+        return CleanAnswer(*time)
     if (words := _ONLY_TEXT.fullmatch(body)) is not None:
         body = _strip_ends(words[1])
     if (formula := canonical_phrase(body)) is not None:
@@ -138,12 +170,13 @@ def _clean_worded(body: str) -> CleanAnswer:
     body, condition = split_condition(body)
     body, currency = split_currency(body)
     body = _approximation_dropped(_strip_ends(_AFTER_DOLLAR.sub(r"\1", body)))
-    if (number := _number_in_words(body)) is not None:
+    if (number := phrase_value(body) or _number_in_words(body)) is not None:
         return CleanAnswer(number, currency, condition, choice)
     if _PURE_TEXT.fullmatch(body) is not None:
         return CleanAnswer(body, currency, condition, choice)
-    if (mixed := mixed_number(body)) is not None:
-        return CleanAnswer(mixed, currency, condition, choice)
+    for spell in (mixed_number, based_digits, ratio_in_words):
+        if (number := spell(body)) is not None:
+            return CleanAnswer(number, currency, condition, choice)
     if (quantity := read_compound_quantity(body)) is not None:
         return CleanAnswer(quantity[0], quantity[1], condition, choice)
     body = read_list_words(read_labels(body))
@@ -188,6 +221,23 @@ def _rewrite_text(match: re.Match[str]) -> str:
     return f"\\text{{{match[1].strip()}}}"
 
 
+def _mathematics_in_text(body: str) -> str:
+    r"""The inside of `\text{(-\sqrt{3}, 1)}`, which is no words."""
+    inside = _TEXT_AROUND.fullmatch(body)
+    if inside is None or not is_balanced(inside[1]) or _WORD.search(inside[1]) is not None:
+        return body
+    return inside[1].strip() if _SIGN.search(inside[1]) is not None else body
+
+
+def _without_outer_brackets(body: str) -> str:
+    r"""`{58,500}` and `(5 \text{cents})` without what only holds them together."""
+    inside = body[1:-1].strip()
+    if body[0] == "{" and join_thousands(inside) != inside:
+        return inside
+    is_quantity = body[0] == "(" and body[-1] == ")" and _QUANTITY.fullmatch(inside) is not None
+    return inside if is_quantity and split_unit(inside)[1] else body
+
+
 def _is_unit_letter(match: re.Match[str], content: str) -> bool:
     r"""`5 \text{m}` and `\frac{\text{m}}{\text{s}}`, but not the `e` of `2\text{e}`."""
     before = match.string[: match.start()].rstrip()[-1:]
@@ -220,12 +270,14 @@ def _number_in_words(body: str) -> str | None:
     """Digits for `five`, `five apples`, `15th day`, `third`; None where no number is spelled."""
     if _PURE_TEXT.fullmatch(body) is None:
         ordinal = _ORDINAL_THING.fullmatch(body)
-        value = ordinal_value(ordinal[1]) if ordinal is not None else None
+        if ordinal is None or is_ordinal_of(body.casefold().split()):
+            return None
+        value = ordinal_value(ordinal[1])
         return None if value is None else str(value)
-    words = body.split()
+    words = body.casefold().split()
     for stop in (len(words), len(words) - 1):
         value = number_of_words(" ".join(words[:stop])) if stop > 0 else None
-        if value is None or not NOT_COUNTED.isdisjoint(words[stop:]):
+        if value is None or changes_number(words[stop:]):
             continue
         is_whole = value.denominator == 1
         return str(value) if is_whole else f"\\frac{{{value.numerator}}}{{{value.denominator}}}"

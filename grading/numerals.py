@@ -9,13 +9,19 @@ import re
 from fractions import Fraction
 
 __all__ = [
+    "FRACTION_NAMES",
+    "MULTIPLES",
     "NUMBER_POWERS",
+    "NUMBER_WORDS",
+    "based_digits",
     "decimal_comma",
     "join_thousands",
     "mixed_number",
     "number_of_words",
     "ordinal_value",
     "plain_decimal",
+    "ratio_in_words",
+    "time_in_words",
     "unify_number",
 ]
 
@@ -79,6 +85,28 @@ def mixed_number(body: str) -> str | None:
     return None
 
 
+def based_digits(body: str) -> str | None:
+    """`315 base 7`, `315 in base seven` as `315_{7}`; else None."""
+    match = _IN_BASE.fullmatch(body)
+    if match is None:
+        return None
+    base = match[2] if match[2].isdigit() else str(_SMALL.get(match[2].casefold(), ""))
+    return f"{match[1]}_{{{base}}}" if base else None
+
+
+def ratio_in_words(body: str) -> str | None:
+    """`3 to 4` as `3:4`; None for anything else."""
+    match = _TO.fullmatch(body)
+    return None if match is None else f"{match[1]}:{match[2]}"
+
+
+def time_in_words(body: str) -> tuple[str, str] | None:
+    """`noon` and `7 o'clock` as clock time and meridiem ("" where none); else None."""
+    if (clock := _O_CLOCK.fullmatch(body)) is not None:
+        return f"{clock[1]}:00", ""
+    return _NOONS.get(body.casefold())
+
+
 def number_of_words(phrase: str) -> Fraction | None:
     """The number that English words spell: `twenty-one`, `two thirds`, `a dozen`; else None."""
     words = phrase.casefold().replace("-", " ").split()
@@ -113,6 +141,15 @@ _GROUPED_BY_APOSTROPHE = re.compile(r"[-+]?\s?\d{1,3}(?:'\d{3})+(?:\.\d+)?%?")
 _DECIMAL_COMMA = re.compile(r"([-+]?\d{1,400}),(\d{2,400})")
 _DECIMAL = re.compile(r"(?P<sign>[-+]?)(?P<whole>\d*)(?:\.(?P<part>\d+))?(?<=\d)", re.ASCII)
 _MIXED = re.compile(r"([-+]?\s?\d{1,50})\s+(?:and\s+)?(\d{1,50})\s?/\s?(\d{1,50})")
+_IN_BASE = re.compile(
+    r"(\d{1,64}|[0-9A-F]{1,64}(?=.*1[1-6]))\s?(?:\\text\s?\{)?\s?\(?\s?(?:in )?base[ -]?"
+    r"(\d{1,2}|[a-z]{3,8})\s?\)?\s?\}?",
+    re.IGNORECASE,
+)
+_TO = re.compile(r"(\d{1,50}(?:\.\d+)?)\s?(?:\\text\s?\{)?\s?to\s?\}?\s?(\d{1,50}(?:\.\d+)?)")
+_O_CLOCK = re.compile(r"(\d{1,2}) ?o['’]clock", re.IGNORECASE)
+_NOONS = {"noon": ("12:00", "pm"), "12 noon": ("12:00", "pm"), "midday": ("12:00", "pm"),
+          "midnight": ("12:00", "am"), "12 midnight": ("12:00", "am")}  # fmt: skip
 _OUT_OF = re.compile(r"(\d{1,50}) out of (\d{1,50})")
 _SCIENTIFIC = re.compile(r"([-+]?(?:\d+(?:\.\d*)?|\.\d+))[eE]([-+]?\d{1,6})")
 _SCIENTIFIC_INSIDE = re.compile(
@@ -190,6 +227,20 @@ _SCALES = {name: 10**power for name, power in NUMBER_POWERS.items()}
 _VOCABULARY = frozenset(
     (*_SMALL, *_TENS, *_DENOMINATORS, *_SCALES, "and", "a", "an", "dozen", "minus", "negative")
 )
+NUMBER_WORDS = frozenset((*_SMALL, *_TENS))
+"""Cardinals from zero to ninety."""
+FRACTION_NAMES = {
+    "halves": 2, "thirds": 3,
+    **{name + "s": value for name, value in _ORDINAL_WORDS.items() if value > 3},
+    "hundredths": 100, "thousandths": 1000, "millionths": 10**6,
+}  # fmt: skip
+"""Plural parts with their denominators; quarters are coins as well."""
+MULTIPLES = {
+    **{name: scale for word, scale in _SCALES.items() for name in (word, word + "s")},
+    "tens": 10, "dozen": 12, "dozens": 12, "lakh": 10**5, "lakhs": 10**5, "crore": 10**7,
+    "crores": 10**7,
+}  # fmt: skip
+"""Words that multiply the number before them."""
 
 
 def _mixed_of_words(words: list[str]) -> Fraction | None:

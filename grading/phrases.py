@@ -9,8 +9,10 @@ import re
 from itertools import pairwise
 
 from grading.latex import FUNCTION_NAMES, is_balanced
+from grading.modifiers import changes_name
 
 __all__ = [
+    "chosen_alike",
     "last_line",
     "read_labels",
     "read_list_words",
@@ -21,10 +23,15 @@ __all__ = [
 
 
 def last_line(text: str) -> str:
-    """The last line of a text whose earlier lines are prose; else the whole text."""
+    """The last line of a text whose earlier lines are prose; values on lines as a list.
+
+    Else the whole text.
+    """
     if "\n" not in text or "\\begin" in text:
         return text
     lines = [line.strip() for line in text.split("\n") if line.strip()]
+    if 1 < len(lines) <= _MAX_ITEMS and all(map(_VALUE_LINE.fullmatch, lines)):
+        return ", ".join(line.rstrip(",") for line in lines)
     if len(lines) < 2 or _LINE_WORD.search(lines[-1]) or not _LINE_WORD.search(lines[-2]):
         return text
     is_complete = all(lines[-1].count(sign) % 2 == 0 for sign in ("$", "\\]", "\\)"))
@@ -55,9 +62,22 @@ def split_choice(body: str) -> tuple[str, str]:
     if (valued := _CHOICE_AND_VALUE.match(body)) is not None:
         letter = valued[1] or valued[2] or valued[3]
         value = body[valued.end() :].strip()
+        if _SAID_RIGHT.fullmatch(value) is not None:
+            return letter, letter
+        is_glued = value[:1].isalpha() and body[valued.end() - 1] == ")"
+        if is_glued or _SAID_OF_CHOICE.match(value) is not None:
+            return body, ""
         if value and _CHOICE_ITEM.search(value) is None and value[0] not in "+-*/^=<>(,:!_|":
             return value, letter
     return body, ""
+
+
+def chosen_alike(gold: str, answer: str) -> bool:
+    """Whether both name the same options: `ABD`, rising as in a key, and `D, A and B`."""
+    for key, other in ((gold, answer), (answer, gold)):
+        if _CHOSEN.fullmatch(key) is not None and all(a < b for a, b in pairwise(key)):
+            return _LISTED.fullmatch(other) is not None and sorted(_LETTER.findall(other)) == [*key]
+    return False
 
 
 def split_condition(body: str) -> tuple[str, str]:
@@ -69,11 +89,14 @@ def split_condition(body: str) -> tuple[str, str]:
         return body[leading.end() :].strip(), _spell_condition(leading[1])
     for pattern in (_WORDED, _DOMAIN, _BOUND):
         found = pattern.search(body)
-        if found is None:
-            continue
-        value, condition = body[: found.start()].rstrip(" ,;:"), body[found.start() :]
-        if _is_complete(value) and _speaks_of(value, condition, pattern is _WORDED):
-            return value, _spell_condition(condition)
+        for _ in range(_MAX_STARTS):
+            if found is None:
+                break
+            value, condition = body[: found.start()].rstrip(" ,;:"), body[found.start() :]
+            if _is_complete(value) and _speaks_of(value, condition, pattern is _WORDED):
+                return value, _spell_condition(condition)
+            # `2\pi k, k \in Z`: the first letter may still be the value's.
+            found = pattern.search(body, found.start() + 1)
     return body, ""
 
 
@@ -108,7 +131,7 @@ def read_labels(body: str) -> str:
 
 
 def read_list_words(body: str) -> str:
-    r"""`and`, `or` between items: `\land`, `\lor` between relations, else a comma."""
+    r"""`and`, `or` between items: `\and`, `\lor` between relations, else a comma."""
     pieces, words, position = [""], [""], 0
     for match in _LIST_WORD.finditer(body):
         if (word := match[1] or match[2]) is not None:
@@ -131,11 +154,15 @@ def read_list_words(body: str) -> str:
     return joined
 
 
+_VALUE_LINE = re.compile(
+    r"\$?(?:[A-Za-z]\s?=\s?)?[-+−]?(?:\d[\d.]{0,30}(?:/\d{1,30})?|\\[dt]?frac\{-?\d{1,30}\}\{\d{1,30}\}"
+    r"|\([^()=\n]{1,60}\)),?\$?"
+)
 _LINE_WORD = re.compile(r"(?<![A-Za-z\\])[A-Za-z]{3,}")
 
 # -- lead-ins ------------------------------------------------------------------------------
 
-_OPEN, _CLOSE = r"(?:\\text\s?\{\s*)?", r"\s*\}?"
+_OPEN, _CLOSE = r"(?:\\text\s?\{\s*)?", r"[\s:]*\}?"
 _LEADS = """
     the final answer answers is are thus so therefore hence we find get have obtain that solution
     solutions result value sum total our finally it equals required correct only just simply which
@@ -149,7 +176,7 @@ _SAYING = re.compile(
     re.IGNORECASE,
 )
 _TAIL = re.compile(
-    r"[\s,]*(?:\\text\s?\{\s*)?\b(?:is|are) (?:the|our|my) (?:final |correct |only )?"
+    r"[\s,]*(?:\\text\s?\{\s*)?\b(?:(?:which|that) )?(?:is|are) (?:the|our|my) (?:final |correct |only )?"
     r"(?:answer|solution|result|value)s?\b\s*\}?$"
     r"|[\s,]*(?:\\text\s?\{\s*)?\bonly\b\s*\}?$",
     re.IGNORECASE,
@@ -180,7 +207,21 @@ _CHOICE_ALONE = re.compile(
 _CHOICE_AND_VALUE = re.compile(
     r"(?:(?i:option|choice)\s+\(?([A-J])\)?\s*[:.)-]?|\(\s?([A-J])\s?\)\s*[:.]?|([A-J])[).:](?=\s))\s*"
 )
+_SAID_RIGHT = re.compile(
+    r"(?:\\text\s?\{\s*)?is (?:the )?(?:right|correct|true|(?:right |correct )?(?:answer|option|choice))"
+    r"\s*\}?[.!]?",
+    re.IGNORECASE,
+)
+_SAID_OF_CHOICE = re.compile(
+    r"(?:\\text\s?\{\s*)?(?:is|are|was|isn't|and|or|not|but|nor|cannot|can't|fails?|does|doesn't|has"
+    r"|would|could|might|seems|looks|if|unless|rather|instead|wrong|false|incorrect)(?![A-Za-z])",
+    re.IGNORECASE,
+)
 _CHOICE_ITEM = re.compile(r"(?<![A-Za-z\\])\(?[A-J]\s?[:.)]|=")
+
+_CHOSEN = re.compile(r"[A-H]{2,6}")
+_LETTER = re.compile(r"[A-H]")
+_LISTED = re.compile(r"\(?[A-H](?:\)?\s?(?:[,，、;&]|and|和)?\s?(?:and\s)?\(?[A-H]){1,5}\)?\.?")
 
 # -- conditions ------------------------------------------------------------------------------
 
@@ -203,6 +244,7 @@ _BOUND = re.compile(
 )
 _FOR_ALL = re.compile(r"\\forall\s*([^,:]{1,60})\s*[,:]\s*")
 _BARE_OPERAND = r"(?:^|,|\\lor|\\land|<|>|\\le|\\ge|\\ne|=)\s*{}\s*(?:$|,|<|>|\\le|\\ge|\\ne|=)"
+_MAX_STARTS = 3
 _FILLER_NAMES = """
     where for all any every each some with is are be a an the arbitrary and such that given
     assuming provided if when whenever number numbers in constant constants fixed
@@ -280,6 +322,8 @@ def _label_of(match: re.Match[str] | None) -> str | None:
     is_plain = any(len(word) >= 3 and word[1:].islower() for word in words)
     if not is_plain or FUNCTION_NAMES.intersection(words) - {"max", "min"}:
         return None
+    if changes_name(words):
+        return None
     label = (match[1] + (match[2] or "")).casefold().split()
     return " ".join(word for word in label if word not in ("the", "answer", "final"))
 
@@ -301,5 +345,5 @@ _LIST_WORD = re.compile(
 _BOTH = re.compile(
     r"(?:\\text\s?\{\s*)?(?<![A-Za-z\\])(?:both|either)(?![A-Za-z])\s*\}?\s*", re.IGNORECASE
 )
-_JOINERS = {"and": "\\land", "or": "\\lor"}
+_JOINERS = {"and": "\\and", "or": "\\lor"}
 _RELATION = re.compile(r"[=<>]|\\(?:le|ge|ne|in|equiv)(?![A-Za-z])")

@@ -12,6 +12,8 @@ from functools import lru_cache
 
 from grading.expression import parse_body
 from grading.extract import gold_answer
+from grading.naming import with_plain_unit_vectors
+from grading.nesting import has_balanced_braces, is_broken, without_idle_nesting
 from grading.normalize import MAX_CHARS, clean_answer
 from grading.numerals import decimal_comma, join_thousands, plain_decimal
 from grading.relations import bounded_name, says_region
@@ -58,6 +60,8 @@ def _read(text: str, joins_thousands: bool) -> Reading:
         if error.reason != "too-large":
             raise
         tree = _parse_again(body)
+    if "\\hat" in body or "\\vec" in body:
+        tree = with_plain_unit_vectors(tree)
     condition = clean.condition
     joined = _joined(tree, condition) if condition and tree.op is Op.REL else None
     if joined is not None:
@@ -151,49 +155,23 @@ _SOLUTION = re.compile(r"\\f?box|\\framebox|\$[^$]*\$.{100}", re.DOTALL)
 _NUMBER_LIST = re.compile(r"[-+\d., ;\n]+")
 _SEPARATOR = re.compile("[,;]")
 _MAX_BRACED = 10 * MAX_CHARS
-_BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
 
 
 def _shortened(text: str) -> str:
     """A text that is too long only for its doubled braces, without them."""
-    if not _has_balanced_braces(text):
+    if not has_balanced_braces(text):
         raise UnreadableError("unparsable")
-    slim = _without_doubled_braces(text) if len(text) <= _MAX_BRACED else text
+    slim = without_idle_nesting(text) if len(text) <= _MAX_BRACED else text
     if len(slim) > MAX_CHARS:
         raise UnreadableError("too-large")
     return slim
 
 
-def _has_balanced_braces(text: str) -> bool:
-    depth = 0
-    for brace in _BRACE.finditer(text):
-        depth += {"{": 1, "}": -1}.get(brace[0], 0)
-        if depth < 0:
-            return False
-    return depth == 0
-
-
 def _parse_again(body: str) -> Node:
-    """What is too deep may be broken, or deep in braces that hold nothing but braces."""
-    if not _has_balanced_braces(body):
+    """What is too deep may be broken, or deep in nesting that says nothing."""
+    if is_broken(body):
         raise UnreadableError("unparsable")
-    slim = _without_doubled_braces(body)
-    if len(slim) == len(body):
+    slim = without_idle_nesting(body)
+    if slim == body:
         raise UnreadableError("too-large")
     return parse_body(slim)
-
-
-def _without_doubled_braces(body: str) -> str:
-    """`{{x}}` as `{x}`: both braces of the inner pair touch those of the outer one."""
-    pairs: dict[int, int] = {}
-    open_places: list[int] = []
-    for brace in _BRACE.finditer(body):
-        if brace[0] == "{":
-            open_places.append(brace.start())
-        elif brace[0] == "}":
-            pairs[open_places.pop()] = brace.start()
-    dropped: set[int] = set()
-    for start, end in pairs.items():
-        if pairs.get(start + 1) == end - 1:
-            dropped |= {start, end}
-    return "".join(sign for place, sign in enumerate(body) if place not in dropped)

@@ -20,14 +20,45 @@ CONSTANTS = frozenset(("\\pi", "e", "i"))
 
 
 def expand_plus_minus(node: Node) -> Node:
-    r"""`\pm` stands for two values, all signs of one item switching together."""
+    r"""`\pm` stands for two values, all signs of one item switching together.
+
+    In a tuple it stands for two tuples: `(\pm 5, 0)` for `(5, 0), (-5, 0)`.
+    """
     if node.op in SEQUENCES:
+        if node.op is Op.TUPLE:
+            values = _two_values(node)
+            return node if len(values) == 1 else Node(Op.LIST, values)
         items: list[Node] = []
         for item in node.args:
             items.extend(_two_values(item))
         return replace(node, args=tuple(items)) if len(items) != len(node.args) else node
     values = _two_values(node)
     return values[0] if len(values) == 1 else Node(Op.LIST, values)
+
+
+def holds_free_signs(node: Node) -> bool:
+    r"""Whether it is `(\pm 5, \pm 3)`, or holds it: two points or four, as the author meant."""
+    if node.op is Op.TUPLE:
+        signs = [_signs_in(arg) for arg in node.args]
+        return sum(map(bool, signs)) > 1 and "-" not in "".join(signs)
+    return node.op in (Op.LIST, Op.SET, Op.REL) and any(map(holds_free_signs, node.args))
+
+
+def is_joined_otherwise(first: Node, second: Node) -> bool:
+    """Whether one says "or" where the other says "and" of several letters.
+
+    Of one letter `x = 1, x = 2` and `x = 1 or x = 2` say the same.
+    """
+    joiners = [node.value == "or" and node.op is Op.LIST for node in (first, second)]
+    if joiners[0] == joiners[1]:
+        return False
+    either, other = (first, second) if joiners[0] else (second, first)
+    if not all(item.op is Op.REL for item in either.args):
+        is_both = other.op is Op.LIST and other.value in ("land", "and")
+        return is_both and all(item.op is Op.SYM for item in (*either.args, *other.args))
+    if other.op not in SEQUENCES:
+        return False
+    return len({_subject(item) for item in either.args}) > 1
 
 
 def is_membership(node: Node) -> bool:
@@ -45,6 +76,14 @@ def letters_of(node: Node) -> frozenset[str]:
     if node.op is Op.SYM:
         return frozenset() if node.value in CONSTANTS else frozenset((node.value,))
     return frozenset[str]().union(*map(letters_of, node.args)) if node.args else frozenset()
+
+
+def rational_number(value: Fraction) -> Node:
+    """The tree of a rational number."""
+    digits = Node(Op.NUM, value=str(abs(value.numerator)))
+    if value.denominator != 1:
+        digits = Node(Op.DIV, (digits, Node(Op.NUM, value=str(value.denominator))))
+    return Node(Op.NEG, (digits,)) if value < 0 else digits
 
 
 def zero_form(relation: Node) -> Node:
@@ -98,16 +137,29 @@ def says_region(node: Node) -> bool:
     return node.op is Op.REL and not is_equation(node)
 
 
+def _subject(relation: Node) -> Node:
+    """What the relation describes; the relation itself where that is no one thing."""
+    first = relation.args[0]
+    if is_equation(relation) and (first.op is Op.TUPLE or len(letters_of(first)) == 1):
+        return first
+    return bounded_name(relation) or relation
+
+
 # -- plus and minus -----------------------------------------------------------------------
 
 
 def _two_values(node: Node) -> tuple[Node, ...]:
-    if node.op in COLLECTIONS or not _contains_plus_minus(node):
+    is_closed = node.op in COLLECTIONS and node.op is not Op.TUPLE
+    if is_closed or not _contains_plus_minus(node):
         return (node,)
     if node.op is Op.REL:
         last = _two_values(node.args[-1])
         return tuple(replace(node, args=(*node.args[:-1], value)) for value in last)
     return (_signed_copy(node, "+"), _signed_copy(node, "-"))
+
+
+def _signs_in(node: Node) -> str:
+    return node.value if node.op is Op.PM else "".join(map(_signs_in, node.args))
 
 
 def _contains_plus_minus(node: Node) -> bool:
@@ -200,9 +252,6 @@ def _mirrored(brackets: str) -> str:
 
 # -- linear inequalities ------------------------------------------------------------------
 
-_Line = tuple[Fraction, Fraction]
-"""Slope and constant."""
-
 
 def _solved_interval(chain: Node, name: Node) -> Node | None:
     """A chain that is linear in the letter, with rational coefficients, solved for it."""
@@ -211,13 +260,13 @@ def _solved_interval(chain: Node, name: Node) -> Node | None:
     operators = chain.value.split()
     conditions: list[Node] = []
     for left, right, operator in zip(chain.args[:-1], chain.args[1:], operators, strict=True):
-        first, second = _line(left, name.value), _line(right, name.value)
+        first, second = linear_in(left, name.value), linear_in(right, name.value)
         if first is None or second is None:
             return None
         slope, constant = first[0] - second[0], second[1] - first[1]
         if slope == 0:
             return None
-        bound = _number(constant / slope)
+        bound = rational_number(constant / slope)
         is_below = slope > 0
         bracket = operator == "<="
         if is_below:
@@ -228,11 +277,12 @@ def _solved_interval(chain: Node, name: Node) -> Node | None:
     return conditions[0] if len(conditions) == 1 else Node(Op.INTERSECTION, tuple(conditions))
 
 
-def _line(node: Node, letter: str) -> _Line | None:
+def linear_in(node: Node, letter: str) -> tuple[Fraction, Fraction] | None:
+    """Slope and constant of what is linear in the letter, with rational coefficients."""
     if node == Node(Op.SYM, value=letter):
         return Fraction(1), Fraction(0)
     if node.op in (Op.ADD, Op.NEG):
-        lines = [_line(arg, letter) for arg in node.args]
+        lines = [linear_in(arg, letter) for arg in node.args]
         known = [line for line in lines if line is not None]
         if len(known) != len(lines):
             return None
@@ -243,24 +293,17 @@ def _line(node: Node, letter: str) -> _Line | None:
     if node.op is Op.MUL:
         return _product_line(node.args, letter)
     if node.op is Op.DIV:
-        upper, lower = _line(node.args[0], letter), exact_value(node.args[1])
+        upper, lower = linear_in(node.args[0], letter), exact_value(node.args[1])
         return (upper[0] / lower, upper[1] / lower) if upper is not None and lower else None
     value = exact_value(node)
     return None if value is None else (Fraction(0), value)
 
 
-def _product_line(factors: Sequence[Node], letter: str) -> _Line | None:
+def _product_line(factors: Sequence[Node], letter: str) -> tuple[Fraction, Fraction] | None:
     result = Fraction(0), Fraction(1)
     for factor in factors:
-        line = _line(factor, letter)
+        line = linear_in(factor, letter)
         if line is None or (line[0] and result[0]):
             return None
         result = (line[0] * result[1] + line[1] * result[0], line[1] * result[1])
     return result
-
-
-def _number(value: Fraction) -> Node:
-    digits = Node(Op.NUM, value=str(abs(value.numerator)))
-    if value.denominator != 1:
-        digits = Node(Op.DIV, (digits, Node(Op.NUM, value=str(value.denominator))))
-    return Node(Op.NEG, (digits,)) if value < 0 else digits

@@ -5,11 +5,11 @@ of ten; its precision is its last digit. One without a fractional part declares 
 integers are never rounded. Three rules, none of which looks at relative error:
 
 * a decimal *gold* of 3 significant digits or more is matched by any exact value that rounds
-  or truncates to it;
+  to it, a half away from zero or to the even digit;
 * an exact *gold* whose decimals do not end is matched by its correct rounding to 4 significant
   digits or more;
-* two decimals are equal only exactly, save where one has two more decimals or more and
-  rounds to the other, which has 3 significant digits or more.
+* two decimals are equal only exactly, save where one has more decimals and rounds to the
+  other, which has 3 significant digits or more, or 4 where it is one decimal shorter only.
 
 Inside a vector 2 digits suffice once another component agrees (`is_component`).
 """
@@ -39,6 +39,11 @@ def declared_decimal(node: Node) -> Decimal | None:
     return None if written is None or written.value.denominator == 1 else written
 
 
+def holds_decimal(node: Node) -> bool:
+    """Whether a number with a point stands anywhere in the tree."""
+    return "." in node.value if node.op is Op.NUM else any(map(holds_decimal, node.args))
+
+
 def agrees_by_rounding(
     gold: Node, answer: Node, *, bounds: Bounds, is_component: bool = False
 ) -> bool | None:
@@ -50,7 +55,7 @@ def agrees_by_rounding(
         if gold_decimal.num_digits < (2 if is_component else 3):
             return None
         value = bounds(answer)
-        return None if value is None else _is_spelt(value, gold_decimal)
+        return None if value is None else _is_rounding(value, gold_decimal)
     if answer_decimal is None or answer_decimal.num_digits < (2 if is_component else 4):
         return None
     value = bounds(gold)
@@ -60,6 +65,7 @@ def agrees_by_rounding(
 
 
 _MAX_DIGITS = 60
+_MIN_CLOSE_DIGITS = 4
 _MAX_EXPONENT = 60
 _DOUBLE_DIGITS = 13
 _DOUBLE_ERROR = Fraction(1, 2**51)
@@ -113,20 +119,24 @@ def _power_of_ten(node: Node) -> Fraction | None:
 
 def _two_decimals(first: Decimal, second: Decimal, least_digits: int) -> bool | None:
     coarse, fine = sorted((first, second), key=lambda decimal: -decimal.last_place)
-    if coarse.last_place < 100 * fine.last_place or coarse.num_digits < least_digits:
+    gap = coarse.last_place / fine.last_place
+    if gap < 10 or coarse.num_digits < (least_digits if gap >= 100 else _MIN_CLOSE_DIGITS):
         return None
-    return abs(coarse.value - fine.value) * 2 <= coarse.last_place
+    return _rounds_to(fine.value, coarse)
 
 
-def _is_spelt(value: tuple[Fraction, Fraction], decimal: Decimal) -> bool:
-    """Rounded half up or half down, or truncated."""
-    sign = 1 if decimal.value > 0 else -1
-    low, high = sorted((value[0] * sign, value[1] * sign))
-    size = abs(decimal.value)
-    return size - decimal.last_place / 2 <= low and high < size + decimal.last_place
+def _rounds_to(value: Fraction, decimal: Decimal) -> bool:
+    """Whether it rounds to the decimal, a half away from zero or to the even digit."""
+    excess = (abs(value) - abs(decimal.value)) * 2
+    if excess == decimal.last_place:
+        return (decimal.value / decimal.last_place) % 2 == 0
+    is_same_side = value * decimal.value >= 0
+    return is_same_side and -decimal.last_place <= excess < decimal.last_place
 
 
 def _is_rounding(value: tuple[Fraction, Fraction], decimal: Decimal) -> bool:
+    if value[0] == value[1] and decimal.num_digits < _DOUBLE_DIGITS:
+        return _rounds_to(value[0], decimal)
     slack = decimal.last_place / 2
     if decimal.num_digits >= _DOUBLE_DIGITS:
         width = value[1] - value[0]

@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 
 from grading.exact import exact_value
-from grading.relations import region_of
+from grading.polynomial_roots import rational_roots
+from grading.relations import is_equation, rational_number, region_of
 from grading.tree import SEQUENCES, Node, Op
 
 
@@ -159,11 +160,19 @@ def _builder_region(node: Node) -> Node | None:
     if member.op is not Op.SYM:
         return None
     for condition in conditions:
-        region = region_of(condition, member)
+        region = region_of(condition, member) or _solutions(condition, member)
         if region is None:
             return None
         parts.append(region)
     return parts[0] if len(parts) == 1 else Node(Op.INTERSECTION, tuple(parts))
+
+
+def _solutions(condition: Node, member: Node) -> Node | None:
+    """The rational roots of an equation in the member alone, where it has no others."""
+    if not is_equation(condition) or len(condition.args) != 2:
+        return None
+    roots = rational_roots(condition, member.value)
+    return None if roots is None else Node(Op.SET, tuple(map(rational_number, roots)))
 
 
 # -- cuts ---------------------------------------------------------------------------------

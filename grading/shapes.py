@@ -75,6 +75,14 @@ def without(node: Node, op: Op) -> Node:
     return node.args[0] if node.op is op else node
 
 
+def sign_outside(node: Node) -> Node:
+    """A negative percentage or angle as the percentage or angle of a negative."""
+    if node.op is not Op.NEG or node.args[0].op not in (Op.PCT, Op.DEG):
+        return node
+    inner = node.args[0]
+    return Node(inner.op, (Node(Op.NEG, inner.args),))
+
+
 def in_radians(node: Node) -> Node:
     """A degree's value in radians."""
     if node.op is not Op.DEG:

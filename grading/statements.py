@@ -7,22 +7,34 @@ they set to zero. Values, sets and proportions are left to the functions of `Rul
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
+from grading.calculus import number
 from grading.exact import exact_value
 from grading.matching import distinct, match_bags
-from grading.naming import is_name, is_named, renamed_argument, turned_ratio
+from grading.naming import (
+    in_name_order,
+    is_name,
+    is_named,
+    is_value_name,
+    renamed_argument,
+    turned_ratio,
+)
 from grading.relations import (
     bounded_name,
     is_equation,
+    is_joined_otherwise,
     is_membership,
     letters_of,
+    linear_in,
     region_of,
     says_region,
     upward,
     zero_form,
 )
+from grading.sampling import free_names
 from grading.sets import SET_LIKE, IncomparableError, Order, canonical_set
-from grading.shapes import holds, holds_collection, with_quotients
+from grading.shapes import holds, with_quotients
 from grading.tree import COLLECTIONS, SEQUENCES, Node, Op
 from grading.verdict import Verdict, all_of, any_of
 
@@ -54,6 +66,8 @@ class StatementComparison:
 
     def relations(self, gold: Node, answer: Node) -> Verdict:
         """Where an equation or inequality is among them."""
+        if is_joined_otherwise(gold, answer):
+            return Verdict.INCORRECT
         if says_region(gold) or says_region(answer):
             verdict = self._regions(gold, answer)
             if verdict is not None:
@@ -100,7 +114,8 @@ class StatementComparison:
 
     def _alternatives(self, node: Node, region: Node) -> Node:
         """Conditions joined by a comma or "and" that exclude each other are alternatives."""
-        if node.op is not Op.LIST or region.op is not Op.INTERSECTION:
+        is_list = node.op is Op.LIST and node.value != "land"
+        if not is_list or region.op is not Op.INTERSECTION:
             return region
         try:
             is_empty = canonical_set(region, self._order) == Node(Op.SET)
@@ -122,8 +137,12 @@ class StatementComparison:
             is_same = is_chain and relation.args == value.args
             return Verdict.CORRECT if is_same else Verdict.INCORRECT
         verdict = Verdict.INCORRECT
-        if any(map(is_name, relation.args)) or (is_answer and not _is_unsolved(relation)):
+        if any(map(is_value_name, relation.args)):
             verdict = ordered(relation.args[-1], value)
+        elif is_answer and not any(map(free_names, relation.args)):
+            # Plain arithmetic: it says its value where it is true.
+            steps = (self._same(left, right) for left, right in pairwise(relation.args))
+            verdict = all_of((*steps, ordered(relation.args[-1], value)))
         if verdict is not Verdict.CORRECT:
             verdict = any_of((verdict, self._solved(relation, value)))
         if verdict is Verdict.INCORRECT and not is_answer:
@@ -186,6 +205,9 @@ class StatementComparison:
             verdict = match_bags(items[0], items[1], self._same)
             return self._by_place(gold, answer) if verdict is Verdict.INCORRECT else verdict
         bare_op = answer.op if gold_named else gold.op
+        if bare_op is Op.TUPLE:
+            gold = in_name_order(gold) if gold_named else gold
+            answer = in_name_order(answer) if answer_named else answer
         named = gold if gold_named else answer
         has_one_name = len({item.args[0] for item in named.args}) == 1
         values = [distinct(_bare(node), scalars_too=False) for node in (gold, answer)]
@@ -210,12 +232,18 @@ class StatementComparison:
 
     def congruences(self, gold: Node, answer: Node) -> Verdict:
         """Where one at least is a congruence: the same residue of the same modulus."""
+        gold, answer = _as_congruence(gold, answer), _as_congruence(answer, gold)
         if gold.op is not answer.op:
+            if Op.REL in (gold.op, answer.op):
+                # `x = 1` is one number, a class is many.
+                return Verdict.INCORRECT
             gold = gold.args[1] if gold.op is Op.CONGRUENT else gold
             answer = answer.args[1] if answer.op is Op.CONGRUENT else answer
             return self._same(gold, answer)
         modulus = self._same(gold.args[2], answer.args[2])
-        if gold.args[0] != answer.args[0] or modulus is not Verdict.CORRECT:
+        if gold.value != answer.value or not _has_one_name(gold, answer):
+            return Verdict.INCORRECT
+        if modulus is not Verdict.CORRECT:
             return Verdict.INCORRECT
         parts = [exact_value(part) for part in (gold.args[1], answer.args[1], gold.args[2])]
         first, second, divisor = parts
@@ -225,12 +253,37 @@ class StatementComparison:
         return Verdict.CORRECT if is_multiple else Verdict.INCORRECT
 
 
+def _has_one_name(first: Node, second: Node) -> bool:
+    names = {node.args[0] for node in (first, second)} - {_NO_NAME}
+    return len(names) < 2
+
+
+def _as_congruence(node: Node, other: Node) -> Node:
+    """`x = 7k + 3` as a congruence, where the other one is a congruence of the same name.
+
+    `3 mod 7` is one without a name.
+    """
+    if node.op is Op.MOD and other.op in (Op.MOD, Op.CONGRUENT):
+        return Node(Op.CONGRUENT, (_NO_NAME, *node.args))
+    if not is_equation(node) or other.op is not Op.CONGRUENT or node.args[0] != other.args[0]:
+        return node
+    letters = letters_of(node.args[-1])
+    if len(letters) != 1 or letters & letters_of(node.args[0]):
+        return node
+    line = linear_in(node.args[-1], next(iter(letters)))
+    if line is None or line[0] == 0 or line[0].denominator * line[1].denominator != 1:
+        return node
+    residue, modulus = number(line[1].numerator), number(abs(line[0].numerator))
+    return Node(Op.CONGRUENT, (node.args[0], residue, modulus))
+
+
 def _word_labels(node: Node) -> list[str]:
     """The names of a list of values that are all named by words."""
     names = [item.args[0] for item in node.args if item.op is Op.REL]
     return [name.value for name in names if name.op is Op.WORD]
 
 
+_NO_NAME = Node(Op.WORD)
 _SYMMETRIC = frozenset(("approx", "cong", "equiv", "parallel", "perp", "~"))
 
 
@@ -241,23 +294,6 @@ def _region_name(node: Node) -> Node | None:
         return None
     names = {_region_name(item) for item in node.args}
     return next(iter(names)) if len(names) == 1 else None
-
-
-def _is_unsolved(equation: Node) -> bool:
-    """`2x = 10`, `7 = a + b` and `a + b = 0` do not state the value of what was asked for."""
-    if len(equation.args) != 2:
-        return False
-    left_side = equation.args[0]
-    if holds_collection(left_side) or left_side.op is Op.NEG or _has_factor(left_side):
-        return True
-    left, right = (letters_of(side) for side in equation.args)
-    return bool(right) if not left else len(left) == 1 or exact_value(equation.args[1]) == 0
-
-
-def _has_factor(node: Node) -> bool:
-    """A number times or divided by something, or that divided by a number."""
-    is_product = node.op in (Op.MUL, Op.DIV) and bool(letters_of(node))
-    return is_product and any(arg.op is Op.NUM for arg in node.args)
 
 
 def _is_algebraic(relation: Node) -> bool:

@@ -9,10 +9,22 @@ side; named values as an answer to a bare list may come in any order.
 
 from collections.abc import Callable, Sequence
 
+from grading.exact import exact_value
 from grading.matching import distinct, match_bags
 from grading.matrices import reduced
-from grading.naming import letter_bijections, renamed_parameters, with_names_first
-from grading.relations import expand_plus_minus, letters_of
+from grading.naming import (
+    letter_bijections,
+    renamed_parameters,
+    with_names_first,
+    without_point_name,
+)
+from grading.relations import (
+    expand_plus_minus,
+    holds_free_signs,
+    is_equation,
+    is_joined_otherwise,
+    letters_of,
+)
 from grading.rounding import agrees_by_rounding
 from grading.scalars import exact_proportional, exact_scalars, infinity_sign, value_bounds
 from grading.sets import SET_LIKE, IncomparableError, canonical_set
@@ -26,10 +38,12 @@ from grading.shapes import (
     is_clock_time,
     parts,
     rows_of,
+    sign_outside,
     with_quotients,
     without,
 )
 from grading.statements import ProportionComparison, Rules, StatementComparison
+from grading.tokens import UnreadableError
 from grading.tree import COLLECTIONS, Node, Op
 from grading.verdict import Verdict, all_of, any_of
 from grading.wording import same_wording
@@ -41,8 +55,16 @@ ScalarComparison = Callable[[Node, Node], Verdict]
 class Comparison:
     """One tier's way to compare: its scalars, its zero sets, and the shapes above them."""
 
-    def __init__(self, *, scalars: ScalarComparison, proportional: ProportionComparison) -> None:
+    def __init__(
+        self,
+        *,
+        scalars: ScalarComparison,
+        proportional: ProportionComparison,
+        rounds: bool = True,
+    ) -> None:
+        self.rounds = rounds
         self._scalars = scalars
+        self._proportional = proportional
         self._statements = StatementComparison(
             Rules(
                 same=self._same,
@@ -53,28 +75,39 @@ class Comparison:
             )
         )
 
-    def compare(self, gold: Node, answer: Node) -> Verdict:
-        """The verdict on any two trees.
+    @property
+    def exactly(self) -> "Comparison":
+        """The same without rounding rules, to tell whether one of them decided."""
+        return Comparison(scalars=self._scalars, proportional=self._proportional, rounds=False)
+
+    def compare(
+        self, gold: Node, answer: Node, conditions: frozenset[str] = frozenset()
+    ) -> Verdict:
+        """The verdict on any two trees; conditions say what their letters run over.
 
         Raises:
-            UnreadableError: `too-large`, from a scalar over budget.
+            UnreadableError: `too-large`, from a scalar over budget; `unsupported`.
         """
+        if holds_free_signs(gold) != holds_free_signs(answer):
+            raise UnreadableError("unsupported")
         gold = with_names_first(expand_plus_minus(reduced(gold)))
         answer = with_names_first(expand_plus_minus(reduced(answer)))
         verdict = self._same(gold, answer)
         if verdict is Verdict.CORRECT:
             return verdict
-        renamed = (self._same(gold, other) for other in renamed_parameters(gold, answer))
+        renamed = (self._same(gold, other) for other in renamed_parameters(gold, answer, conditions))
         return any_of((verdict, *renamed))
 
     def _same(self, gold: Node, answer: Node) -> Verdict:
         if gold == answer:
             return Verdict.CORRECT
         ops = {gold.op, answer.op}
+        if Op.CONGRUENT in ops or ops == {Op.MOD}:
+            return self._statements.congruences(gold, answer)
+        if Op.LIST in ops and is_joined_otherwise(gold, answer):
+            return Verdict.INCORRECT
         if holds(gold, Op.REL) or holds(answer, Op.REL):
             return self._statements.relations(gold, answer)
-        if Op.CONGRUENT in ops:
-            return self._statements.congruences(gold, answer)
         if Op.MATRIX in ops:
             return self._matrices(gold, answer)
         if ops & SET_LIKE:
@@ -88,6 +121,8 @@ class Comparison:
             gold = gold.args[0]
         if answer.op is Op.SET and len(answer.args) == 1 and gold.op not in _BAGS:
             answer = answer.args[0]
+        if Op.TUPLE in (gold.op, answer.op):
+            gold, answer = without_point_name(gold), without_point_name(answer)
         ops = {gold.op, answer.op}
         if not ops & COLLECTIONS:
             if holds_collection(gold) != holds_collection(answer):
@@ -127,7 +162,7 @@ class Comparison:
             return Verdict.INCORRECT
         pairs = list(zip(gold, answer, strict=True))
         verdicts = [self._same(g, a) for g, a in pairs]
-        if Verdict.INCORRECT in verdicts and Verdict.CORRECT in verdicts:
+        if Verdict.INCORRECT in verdicts and self._vouches(pairs, verdicts):
             for index, (g, a) in enumerate(pairs):
                 if verdicts[index] is Verdict.INCORRECT and self._is_rounded(
                     g, a, is_component=True
@@ -135,7 +170,17 @@ class Comparison:
                     verdicts[index] = Verdict.CORRECT
         return all_of(verdicts)
 
+    def _vouches(self, pairs: Sequence[tuple[Node, Node]], verdicts: Sequence[Verdict]) -> bool:
+        """Whether a finite component agrees without being rounded."""
+        return self.rounds and any(
+            verdict is Verdict.CORRECT
+            and not infinity_sign(gold)
+            and self.exactly.compare(gold, answer) is Verdict.CORRECT
+            for (gold, answer), verdict in zip(pairs, verdicts, strict=True)
+        )
+
     def _scalar(self, gold: Node, answer: Node) -> Verdict:
+        gold, answer = sign_outside(gold), sign_outside(answer)
         ops = {gold.op, answer.op}
         if ops & _ATOMS:
             return _atoms(gold, answer)
@@ -143,15 +188,17 @@ class Comparison:
             return self._ratios(gold, answer)
         if gold.op is answer.op is Op.DEG:
             return self._rounded(gold.args[0], answer.args[0])
-        readings = [(gold, answer)]
-        if Op.PCT in ops and gold.op is not answer.op and not _is_small_percent(answer):
-            readings.append((without(gold, Op.PCT), without(answer, Op.PCT)))
-        elif Op.DEG in ops:
-            readings = [
-                (without(gold, Op.DEG), without(answer, Op.DEG)),
-                (in_radians(gold), in_radians(answer)),
-            ]
-        return any_of(self._rounded(g, a) for g, a in readings)
+        if ops == {Op.PCT, Op.DEG}:
+            return Verdict.INCORRECT
+        if Op.DEG in ops:
+            if _is_sign_dropped(gold, answer, Op.DEG):
+                return Verdict.CORRECT
+            if letters_of(gold):
+                return self._scalars(without(gold, Op.DEG), without(answer, Op.DEG))
+            return self._rounded(in_radians(gold), in_radians(answer))
+        if Op.PCT in ops and gold.op is not answer.op and _is_sign_dropped(gold, answer, Op.PCT):
+            return Verdict.CORRECT
+        return self._rounded(gold, answer)
 
     def _rounded(self, gold: Node, answer: Node) -> Verdict:
         verdict = self._scalars(gold, answer)
@@ -163,6 +210,8 @@ class Comparison:
         return verdict if plain == (gold, answer) else self._scalars(*plain)
 
     def _is_rounded(self, gold: Node, answer: Node, *, is_component: bool = False) -> bool:
+        if not self.rounds:
+            return False
         agrees = agrees_by_rounding(gold, answer, bounds=value_bounds, is_component=is_component)
         return agrees is True
 
@@ -198,6 +247,8 @@ class Comparison:
         if first is not None and second is not None:
             return self._set_shapes(first, second)
         verdict = self._set_shapes(gold, answer)
+        if verdict is Verdict.INCORRECT and _is_unsolved_set(gold, answer):
+            return Verdict.UNDECIDED
         if verdict is Verdict.INCORRECT and not is_ordered:
             has_letters = letters_of(gold) or letters_of(answer)
             return verdict if has_letters else Verdict.UNDECIDED
@@ -218,6 +269,8 @@ class Comparison:
         raise IncomparableError
 
     def _set_shapes(self, gold: Node, answer: Node) -> Verdict:
+        if {gold.op, answer.op} == {Op.UNION, Op.INTERSECTION}:
+            return Verdict.INCORRECT
         if Op.UNION in (gold.op, answer.op) or gold.op is answer.op is Op.INTERSECTION:
             return match_bags(parts(gold), parts(answer), self._same_part)
         return self._same_part(gold, answer)
@@ -246,9 +299,26 @@ _BAGS = frozenset((Op.LIST, Op.SET))
 _ATOMS = frozenset((Op.WORD, Op.BASED, Op.ELLIPSIS))
 
 
-def _is_small_percent(answer: Node) -> bool:
-    """Less than 1 %: against a bare gold number the sign cannot be meant to be dropped."""
-    return answer.op is Op.PCT and answer.args[0].value.startswith(("0", "."))
+def _is_unsolved_set(gold: Node, answer: Node) -> bool:
+    """A set by an equation that is not solved here, against one by its members."""
+    builder, other = (gold, answer) if gold.op is Op.SET_BUILDER else (answer, gold)
+    is_listed = other.op is Op.SET and builder.op is Op.SET_BUILDER
+    return is_listed and any(map(is_equation, builder.args))
+
+
+def _is_sign_dropped(gold: Node, answer: Node, sign: Op) -> bool:
+    """Whether they are one number, which has its percent or degree sign on one side only.
+
+    A bare gold number stands for a percentage only as a plain number, and not below 1: there
+    the sign cannot be meant to be dropped.
+    """
+    number = without(answer, sign)
+    if answer.op is Op.PCT:
+        digits = without(number, Op.NEG)
+        if digits.op is not Op.NUM or digits.value.startswith(("0", ".")):
+            return False
+    value = exact_value(number)
+    return value is not None and value == exact_value(without(gold, sign))
 
 
 def _atoms(gold: Node, answer: Node) -> Verdict:

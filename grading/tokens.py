@@ -18,6 +18,7 @@ from grading.grammar_names import (
     GREEK,
     LONGEST_COMMAND,
     PLAIN_WORDS,
+    PROGRAM_COMMANDS,
 )
 
 MAX_TOKENS = 20_000
@@ -217,6 +218,8 @@ def _other_tokens(
 
 def _command_tokens(name: str, before: list[Token], body: str, position: int) -> list[Token]:
     r"""An unknown name is its longest known beginning and letters: `\cdotx`."""
+    if name in PROGRAM_COMMANDS:
+        raise UnreadableError("unparsable")
     for length in range(min(len(name) - 1, LONGEST_COMMAND), 2, -1):
         if name[:length] in COMMANDS:
             rest = name[length:]

@@ -34,7 +34,7 @@ class Op(StrEnum):
     LOG = "log"  # argument, base
     BINOM = "binom"
     ABS = "abs"
-    LIST = "list"  # separated by commas, no brackets; value: "", "or", "and"
+    LIST = "list"  # no brackets; value: "", "or", "and" (words), "land" (sign), "tuple" (was one)
     TUPLE = "tuple"  # round brackets
     SET = "set"  # value: "bare" where the braces were TeX's own, else ""
     INTERVAL = "interval"  # low, high; value: its brackets, such as "[)"
@@ -43,7 +43,7 @@ class Op(StrEnum):
     SET_MINUS = "set-minus"  # two
     SET_BUILDER = "set-builder"  # member, then one or more conditions
     NUMBERS = "numbers"  # value: N, Z, Q, C, perhaps with + or * (R is an interval)
-    CONGRUENT = "congruent"  # left, right, modulus
+    CONGRUENT = "congruent"  # left, right, modulus; value: "" or "not"
     REL = "rel"  # operands of a chain; value: the operators, space separated
     RATIO = "ratio"
     MATRIX = "matrix"  # cells by rows; value: "rows,columns"

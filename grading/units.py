@@ -10,11 +10,17 @@ import re
 from fractions import Fraction
 from functools import lru_cache
 
-from grading.numerals import NUMBER_POWERS, number_of_words, ordinal_value
+from grading.modifiers import changes_number
+from grading.numerals import (
+    MULTIPLES,
+    NUMBER_POWERS,
+    NUMBER_WORDS,
+    number_of_words,
+    ordinal_value,
+)
 
 __all__ = [
     "CURRENCY_SIGNS",
-    "NOT_COUNTED",
     "read_compound_quantity",
     "split_currency",
     "split_unit",
@@ -60,7 +66,10 @@ def read_compound_quantity(body: str) -> tuple[str, str] | None:
     ratio = unit_ratio(units[0], units[1]) if all(units) else None
     if ratio is None or units[0] == units[1]:
         return None
-    total = Fraction(parts[1]) + Fraction(parts[3]) * ratio
+    count = Fraction(parts[3]) if parts[3][0].isdigit() else number_of_words(parts[3])
+    if count is None:
+        return None
+    total = Fraction(parts[1]) + count * ratio
     return f"\\frac{{{total.numerator}}}{{{total.denominator}}}", units[0]
 
 
@@ -75,6 +84,11 @@ def split_unit(body: str) -> tuple[str, str]:
         return (rest, unit) if last in ("", unit) else (body, "")
     if body[-1:].isdigit() and "^" not in body and "\\text" not in body:
         return body, ""
+    multiple = _MULTIPLE_OF_THINGS.search(body)
+    if multiple is not None and _NUMBER.fullmatch(body[: multiple.start()]):
+        number, things = body[: multiple.start()], body[multiple.end() :]
+        factor = MULTIPLES[multiple[2].casefold()]
+        body = f"{number}\\times {factor} {multiple[1] or ''}{things}"
     patterns = (_QUOTIENT_IN_TEXT, _FRACTION_OF_TEXTS) if body.count("\\text") > 1 else ()
     for pattern in patterns:
         if (match := pattern.match(body)) is not None:
@@ -100,6 +114,7 @@ _NAMES: dict[str, tuple[str, str, str]] = {
     "dm": ("length", "1/10", "decimeter decimeters decimetre decimetres dm"),
     "km": ("length", "1000", "kilometer kilometers kilometre kilometres km kms"),
     "nm": ("length", "1/1000000000", "nanometer nanometers nm"),
+    "micrometer": ("length", "1/1000000", "micrometer micrometers micron microns"),
     "inch": ("length", "127/5000", "inch inches in. in"),
     "foot": ("length", "381/1250", "foot feet ft ft."),
     "yard": ("length", "1143/1250", "yard yards yd yd. yds"),
@@ -139,14 +154,18 @@ _NAMES: dict[str, tuple[str, str, str]] = {
     "radian": ("angle", "1", "radian radians rad rads"),
     "unit": ("unit", "1", "unit units u."),
     "newton": ("force", "1", "newton newtons n"),
+    "kn": ("force", "1000", "kilonewton kilonewtons kn"),
     "joule": ("energy", "1", "joule joules j"),
     "kj": ("energy", "1000", "kilojoule kilojoules kj"),
+    "kwh": ("energy", "3600000", "kilowatt-hour kilowatt-hours kwh"),
     "watt": ("power", "1", "watt watts w"),
     "kw": ("power", "1000", "kilowatt kilowatts kw"),
     "volt": ("voltage", "1", "volt volts v"),
     "ampere": ("current", "1", "ampere amperes amp amps"),
     "hertz": ("frequency", "1", "hertz hz"),
     "pascal": ("pressure", "1", "pascal pascals pa"),
+    "kpa": ("pressure", "1000", "kilopascal kilopascals kpa"),
+    "mpa": ("pressure", "1000000", "megapascal megapascals mpa"),
     "kelvin": ("kelvin", "1", "kelvin kelvins k"),
     "mole": ("mole", "1", "mole moles mol"),
     "am": ("clock", "1", "am a.m. a.m"),
@@ -165,13 +184,8 @@ _CURRENCY = re.compile(rf"\s?[{CURRENCY_SIGNS}]\s?")
 _SHORT = frozenset(spelling for spelling in _SPELLED if len(spelling) == 1)
 _AMBIGUOUS_PLAIN = _SHORT | {"in", "u."}
 
-_CONDITION_NAMES = """
-    if when where for is are not odd even with such unless mod modulo and or more less fewer than
-    squared cubed factorial over plus minus root prime only to of but except whole integer
-    integers real numbers number base
-"""
-NOT_COUNTED = frozenset(_CONDITION_NAMES.split())
-"""Words after a number that change what it says, so that it counts nothing."""
+_DOMAINS = frozenset("whole integer integers real numbers number".split())
+"""Words that say what a letter before them is; a plain number counts them."""
 _REASONS = frozenset(("because", "since", "altogether"))
 _PERCENT_WORDS = frozenset(("percent", "percents", "percentage", "pct", "per cent"))
 _DEGREE_WORDS = frozenset(("degree", "degrees", "deg"))
@@ -191,20 +205,28 @@ _FRACTION_OF_TEXTS = re.compile(
 )
 _TEMPERATURE = re.compile(r"^(.*\d)\s*\^\s?\\circ\s*(?:\\text\s?\{)?([CF])\}?$", re.DOTALL)
 _TRAILING_WORDS = re.compile(
-    r"^(.*?[\d})%!])(\s*)([A-Za-z][A-Za-z. ]*(?:/ ?[A-Za-z]+)?)\s*" + _POWER + r"\s*$",
+    r"^(.*?(?:[\d})%!]|\\pi(?=\s)))(\s*)([A-Za-z][A-Za-z. ]*(?:/ ?[A-Za-z]+)?)\s*"
+    + _POWER
+    + r"\s*$",
     re.DOTALL,
 )
 _NUMBER = re.compile(r"(?:[\d\s.,^{}()+*/!-]|\\(?:times|cdot|frac|sqrt|pi|binom)(?![A-Za-z]))+")
+_MULTIPLE_OF_THINGS = re.compile(
+    rf"(?<=\d)\s*(\\text\s?\{{\s*)?(?<![A-Za-z])({'|'.join(MULTIPLES)})\s+(?:of\s+)?(?=[A-Za-z])",
+    re.IGNORECASE,
+)
 _GROUPED_DECIMAL = re.compile(r"[-+]?\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 _NUMERIC = re.compile(r"\d|\\pi|\\sqrt|\\infty")
-_ENDS_IN_COMMAND = re.compile(r"\\[A-Za-z]*$")
+_ENDS_IN_COMMAND = re.compile(r"\\(?!pi$)[A-Za-z]*$")
 _UNIT_PIECE = re.compile(r"\s*([A-Za-z]+\.?)\s*(?:\^\s?\{?\s?(-?\d)\s?\}?)?")
 _ITEM_UNIT = re.compile(
     r"(?<=[\d})])\s?(?:\\text\s?\{\s?([A-Za-z]{2,12})\s?\}|(?<=\s)([A-Za-z]{2,12}))(?=\s?[,;)\]}])"
 )
+_COUNT = rf"\d{{1,20}}(?:\.\d{{1,20}})?|(?:{'|'.join(sorted(NUMBER_WORDS))})(?:[ -][a-z]{{3,5}})?"
 _UNIT_WORD = r"(?:\\text\s?\{\s?)?([A-Za-z]{2,12})\s?\}?"
 _COMPOUND_QUANTITY = re.compile(
-    rf"(\d{{1,20}})\s?{_UNIT_WORD}\s?,?\s?(?:and\s)?\s?(\d{{1,20}}(?:\.\d{{1,20}})?)\s?{_UNIT_WORD}"
+    rf"(\d{{1,20}})\s?{_UNIT_WORD}\s?,?\s?(?:and\s)?\s?({_COUNT})\s?{_UNIT_WORD}",
+    re.IGNORECASE,
 )
 _NOT_POWER = re.compile(r"[^-\d]")
 
@@ -231,7 +253,9 @@ def _after_text(body: str, trailing: re.Match[str]) -> tuple[str, str]:
     words = phrase.split()
     if words[:2] == ["of", "the"] and all(len(word) > 1 for word in words):
         words = words[2:]
-    is_counted = words and not NOT_COUNTED.intersection(words) and not trailing[3]
+    is_counted = words and not changes_number(words) and not trailing[3]
+    if not _NUMBER.fullmatch(rest) and not _DOMAINS.isdisjoint(words):
+        is_counted = False
     if is_counted and _NUMERIC.search(rest) and min(map(len, words[:1])) > 1:
         return rest, ""
     return body, ""
@@ -254,7 +278,7 @@ def _after_number(body: str, trailing: re.Match[str]) -> tuple[str, str]:
     is_counted = gap and _NUMBER.fullmatch(rest) and len(words[0]) >= 3 and not power
     if not is_counted or any(len(word) == 1 for word in words):
         return body, ""
-    is_thing = NOT_COUNTED.isdisjoint(words) and number_of_words(words[0]) is None
+    is_thing = not changes_number(words) and number_of_words(words[0]) is None
     return (rest, "") if is_thing or words[0] in _REASONS else (body, "")
 
 
@@ -299,6 +323,9 @@ def _collect(phrase: str, factors: dict[str, int], sign: int) -> bool:
     if phrase.strip() in _COMPOUND:
         for name, exponent in _factors_of(_COMPOUND[phrase.strip()]).items():
             factors[name] = factors.get(name, 0) + sign * exponent
+        return True
+    if (name := _SPELLED.get(phrase.strip())) is not None:
+        factors[name] = factors.get(name, 0) + sign
         return True
     position, exponent = 0, 1
     while position < len(phrase.rstrip()):

@@ -17,7 +17,13 @@ class Verdict(StrEnum):
 class Grade:
     """A verdict, why, and the final answer that was graded ("" where none was found).
 
-    `reason` is a short machine-readable word such as `numeric`, `no-answer`, `timeout`.
+    `reason` is the rule that decided. Correct: `text`, `numeric` (plain decimals), `exact`,
+    `rounding`, `percent` (a sign that one side lacks), `units` (converted), `choice`, `wording`,
+    `written-out` (dots), `symbolic`, `numeric-identity` (tested at many points, not proven).
+    Incorrect: one of those, `no-answer`, `unparsable-answer`, `unparsable-gold` (an empty one).
+    Undecided: `unparsable-gold`, `unsupported` notation, `too-large`, `condition` (two that
+    differ), `wording`, `unproven`, and what became of the worker: `timeout`, `memory`,
+    `worker-died`, `failed-<error>`.
     """
 
     verdict: Verdict

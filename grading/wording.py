@@ -1,8 +1,9 @@
 """Answers in words: one spelling for what is said often, and a careful comparison.
 
-A sentence equals another when the content words are the same; a short phrase equals a longer
-sentence that opens with it or ends by stating it. Whatever negates, offers a choice or names
-the opposite is left UNDECIDED: this module never guesses CORRECT.
+A sentence equals another when the content words are the same. A short gold phrase is matched by
+a longer answer only where all the other words are fillers ("the answer is"); a gold sentence is
+matched by a short answer that it opens with or ends by stating. Whatever negates, offers a
+choice, adds a word or names the opposite is left UNDECIDED: this module never guesses CORRECT.
 """
 
 import re
@@ -16,9 +17,10 @@ __all__ = ["canonical_phrase", "is_prose", "same_wording"]
 def same_wording(gold: str, answer: str) -> Verdict:
     r"""Whether two texts say the same; formulas and `\\text{…}` commands may stand inside.
 
-    CORRECT for equal content words, for a list of the same items, and for a phrase of one or
-    two content words that the other text opens with or ends by stating. INCORRECT for two
-    short phrases that differ, and for texts with hardly a word in common. Else UNDECIDED.
+    CORRECT for equal content words, for a list of the same items, for a gold phrase of one or
+    two content words among fillers, and for such an answer that a gold sentence opens with or
+    ends by stating. INCORRECT for two short phrases or lists that differ, and for texts with
+    hardly a word in common. Else UNDECIDED.
     """
     gold_words, answer_words = _words(unify_characters(gold)), _words(unify_characters(answer))
     if not gold_words or not answer_words:
@@ -33,11 +35,15 @@ def same_wording(gold: str, answer: str) -> Verdict:
         return verdict
     if _are_opposed(_content(gold_words), _content(answer_words)):
         return Verdict.INCORRECT
-    if _items(gold_words) == _items(answer_words) and len(_items(gold_words)) > 1:
-        return Verdict.CORRECT
+    if (verdict := _lists(_items(gold_words), _items(answer_words))) is not None:
+        return verdict
     short, long = sorted((gold_words, answer_words), key=lambda words: len(_content(words)))
     if len(_content(short)) <= _MAX_SHORT:
-        return _short_in_long(short, long)
+        verdict = _short_in_long(short, long)
+        if verdict is not Verdict.CORRECT or _says_no_more(short, long):
+            return verdict
+        is_sentence = short is answer_words and _is_sentence(_content(short), long)
+        return verdict if is_sentence else Verdict.UNDECIDED
     return _two_sentences(short, long)
 
 
@@ -103,12 +109,30 @@ _OPPOSITES = tuple(
 )  # fmt: skip
 _STATED = frozenset(("is", "are", "be", "was", "were", ":", "="))
 _SEPARATORS = frozenset((",", ";", "and", "&"))
-_QUANTIFIERS = frozenset(("any", "every", "each", "all", "only", "some", "exactly", "always"))
+_FILLER_NAMES = """
+    clearly obviously indeed certainly definitely surely exactly simply just get got find found
+    obtain conclude conclusion result solution correct choose choice chosen 's is's it's that's
+    he's she's
+"""
+_FILLERS = frozenset(_FILLER_NAMES.split()) | _STOP_WORDS - frozenset(
+    "to by from in on at with for all any every each must should would can of".split()
+)
+_BEARERS = frozenset(
+    "function number integer sequence series graph value f g h n x it angle line set".split()
+)
+"""What may bear a property: "the function f is odd"."""
+_VERBS = frozenset(
+    "is are was were will would has have can gets wins receives finishes does did".split()
+)
+_CONTRASTS = frozenset(
+    "but however except unless sometimes only although though if depends maybe perhaps or".split()
+)
 
 _KINDS = r"(?:real|integer|integral|positive|rational|natural|such|possible|valid|common|whole)"
 _THINGS = r"(?:solutions?|roots?|values?|numbers?|integers?|pairs?|triples?|intersections?|zeros?)"
 _NO_SOLUTION = re.compile(
-    rf"(?:(?:there (?:is|are|exists?)|it has|has|the equation has) )?no (?:{_KINDS} )*{_THINGS}"
+    rf"(?:(?:there (?:is|are|exists?)|it has|has|the equation has) )?no "
+    rf"(?:(?:{_KINDS} )*(?:numbers?|integers?)|(?:(?:real|such|possible|valid|common) )*{_THINGS})"
     rf"(?: exists?)?|(?:the )?(?:empty set|null set)|(?:there (?:is|are) )?none exists?"
 )
 _ALL_NUMBERS = re.compile(
@@ -186,14 +210,51 @@ def _items(words: list[str]) -> frozenset[tuple[str, ...]]:
     return frozenset(items)
 
 
+def _lists(
+    gold: frozenset[tuple[str, ...]], answer: frozenset[tuple[str, ...]]
+) -> Verdict | None:
+    """Lists of the same items are equal, of single words that differ are not; else None."""
+    if len(gold) > 1 and gold == answer:
+        return Verdict.CORRECT
+    is_names = all(len(item) == 1 and item[0].isalpha() for item in gold | answer)
+    is_list = len(answer) > 1 or len(gold) > 1
+    has_filler = any(word in _FILLERS or word in _POLES for item in answer for word in item)
+    return Verdict.INCORRECT if is_list and is_names and not has_filler else None
+
+
+_POLES = {"yes": 1, "no": -1, "true": 1, "false": -1}
+
+
 def _yes_or_no(gold: list[str], answer: list[str]) -> Verdict | None:
-    """Both open with yes or no (true, false): that word decides."""
-    poles = {"yes": 1, "no": -1, "true": 1, "false": -1}
-    first, second = poles.get(gold[0], 0), poles.get(answer[0], 0)
+    """Both open with yes or no (true, false): that word decides, unless more is said."""
+    first, second = _POLES.get(gold[0], 0), _POLES.get(answer[0], 0)
     is_plain = all(len(words) == 1 or words[1] in (",", ";") for words in (gold, answer))
     if not first or not second or not is_plain:
         return None
-    return Verdict.CORRECT if first == second else Verdict.INCORRECT
+    if first != second:
+        return Verdict.INCORRECT
+    rest = {*gold[1:], *answer[1:]}
+    if any(_POLES.get(word, first) != first for word in rest):
+        return Verdict.INCORRECT if len(rest) <= _MAX_SHORT else Verdict.UNDECIDED
+    is_doubted = bool(_CONTRASTS & rest) or (first > 0 and _is_negated(list(rest)))
+    return Verdict.UNDECIDED if is_doubted else Verdict.CORRECT
+
+
+def _says_no_more(short: list[str], long: list[str]) -> bool:
+    """Whether the longer text adds nothing but fillers, or what bears a property."""
+    phrase = set(_content(short))
+    fillers = _FILLERS
+    if any(phrase <= pair for pair in _OPPOSITES):
+        fillers = fillers | _BEARERS
+    rest = [word for word in long if word not in short and _singular(word) not in phrase]
+    return all(word in fillers or word in _STATED or word in ",;" for word in rest)
+
+
+def _is_sentence(phrase: list[str], words: list[str]) -> bool:
+    """Whether the words tell something of the phrase, rather than name another thing."""
+    if any(set(phrase) <= pair for pair in _OPPOSITES):
+        return True
+    return not {"to", ",", ";", "-", "/"}.intersection(words) and not _VERBS.isdisjoint(words)
 
 
 def _short_in_long(short: list[str], long: list[str]) -> Verdict:
@@ -216,11 +277,20 @@ def _short_in_long(short: list[str], long: list[str]) -> Verdict:
     ):
         is_opposed = _is_negated(long) != _is_negated(short) and len(sentence) <= len(phrase) + 1
         return Verdict.INCORRECT if is_opposed else Verdict.UNDECIDED
-    opens = sentence[: len(phrase)] == phrase
+    opens = sentence[: len(phrase)] == phrase and _opens_literally(short, long)
     if opens or (sentence[-len(phrase) :] == phrase and _is_stated_last(long, len(short))):
         has_numbers = any(word.isdigit() for word in sentence[len(phrase) :])
         return Verdict.UNDECIDED if opens and has_numbers else Verdict.CORRECT
     return Verdict.UNDECIDED
+
+
+def _opens_literally(short: list[str], long: list[str]) -> bool:
+    """Without taking a plural, or a verb that looks like one, for the word."""
+    first, second = (
+        next((word for word in words if word not in _STOP_WORDS and word.isalnum()), "")
+        for words in (short, long)
+    )
+    return first == second
 
 
 def _is_stated_last(words: list[str], num_last: int) -> bool:

@@ -16,7 +16,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import IO, cast
 
@@ -64,10 +63,9 @@ def serve(make_compare: Callable[[], Compare]) -> None:
 
 
 def _symbolic_compare() -> Compare:
-    from grading.equivalence import SYMBOLIC
-    from grading.grade import compare_with
+    from grading.symbolic import compare_symbolically
 
-    return partial(compare_with, SYMBOLIC)
+    return compare_symbolically
 
 
 def _reply(stream: IO[bytes], message: object) -> None:

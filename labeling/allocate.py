@@ -1,56 +1,19 @@
 """Where to sample next: the policies, behind one question ("ask/tell").
 
-The engine's loop asks a policy for the next draws of a tree, has them sampled and graded,
-tells the tree, and asks again, until the policy asks for nothing. Policies know nothing
-of engines; a policy's answer depends on the told rollouts only, never on their timing.
-
-- `fixed`: K rollouts a prefix (Math-Shepherd, arXiv 2312.08935).
-- `adaptive` (default): `min_rollouts`, then `increment` more at a time up to
-  `max_rollouts` while the 95 % interval of the MC value is wider than
-  `max_interval_width`. With the defaults, a prefix whose first ten agree stops at ten.
-  Stopping early where draws agree shifts the mean of a soft label towards 0 and 1 a
-  little; the counts in the label let anyone see where it stopped.
+The engine's loop asks for the next draws of a tree, has them sampled and graded, tells the
+tree, and asks again, until nothing is wanted. Policies know nothing of engines. A policy
+decides about a node only when its ancestors are settled and have handed down their passes
+(with `reuse`), and always after the same rollouts: an answer depends on the told rollouts,
+never on their timing, and a resumed run asks as the uninterrupted one did.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from enum import StrEnum
-from itertools import count, takewhile
-from typing import Annotated, Self
 
-from pydantic import Field, model_validator
-
-from labeling.tree import PrefixTree, count_rollouts
-from pipeline.config import FrozenConfig
-from pipeline.records import Rollout, StepLabel
-
-
-class AllocationPolicy(StrEnum):
-    """The name of a policy."""
-
-    FIXED = "fixed"
-    ADAPTIVE = "adaptive"
-
-
-class AllocationConfig(FrozenConfig):
-    """How many solutions and rollouts to draw. Counts are of rollouts a prefix."""
-
-    policy: AllocationPolicy = AllocationPolicy.ADAPTIVE
-    solutions_per_problem: Annotated[int, Field(ge=1, le=1024)] = 4
-    num_rollouts: Annotated[int, Field(ge=1, le=1024)] = 16
-    """K of the fixed policy."""
-    min_rollouts: Annotated[int, Field(ge=1, le=1024)] = 10
-    max_rollouts: Annotated[int, Field(ge=1, le=1024)] = 20
-    increment: Annotated[int, Field(ge=1, le=1024)] = 5
-    max_interval_width: Annotated[float, Field(gt=0, le=1)] = 0.3
-
-    @model_validator(mode="after")
-    def _check_order(self) -> Self:
-        if self.min_rollouts > self.max_rollouts:
-            raise ValueError(
-                f"min_rollouts = {self.min_rollouts} is above max_rollouts = {self.max_rollouts}"
-            )
-        return self
+from grading.verdict import Verdict
+from labeling.policies import adaptive, first_error, first_success, fixed, uncertain_first
+from labeling.policies.config import AllocationConfig, AllocationPolicy
+from labeling.tree import Node, PrefixTree, Tally
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,70 +24,103 @@ class Ask:
     num_samples: int
 
 
-def ask(tree: PrefixTree, config: AllocationConfig) -> list[Ask]:
-    """The next draws, in the tree's order; empty when nothing more is wanted.
+class Allocator:
+    """Asks for the draws of one tree whose solutions are all told.
 
-    A prefix with draws under way is left alone until they are told.
+    `reuse_solutions` is false where another model wrote the solutions: their endings are
+    no samples of the completer.
     """
-    asks = [
-        Ask(prefix_id, _num_missing(node.rollouts, config))
-        for prefix_id, node in tree.nodes.items()
-        if not node.num_pending
-    ]
-    return [one for one in asks if one.num_samples > 0]
 
+    def __init__(
+        self, tree: PrefixTree, config: AllocationConfig, *, reuse_solutions: bool = True
+    ) -> None:
+        self._tree = tree
+        self._config = config
+        self._num_wanted = _POLICIES[config.policy]
+        if config.reuse and reuse_solutions:
+            tree.hand_down_solutions()
+        self._open = list(tree.nodes.values())
 
-def drawn_by_policy(rollouts: Sequence[Rollout], config: AllocationConfig) -> list[Rollout]:
-    """Of a prefix's stored rollouts those that the policy would have drawn, by index.
+    def ask(self) -> list[Ask]:
+        """The next draws, parents before children; empty when nothing more is wanted.
 
-    More may be stored, from an earlier run with another policy: a label is a function of
-    the present config, not of the folder's history. Of an unfinished prefix all count.
-    """
-    ordered = _without_gap(rollouts)
-    num_decided, num_wanted = _last_decision(ordered, config)
-    return ordered if num_wanted else ordered[:num_decided]
+        A prefix with draws under way is left alone until they are told.
+        """
+        if self._config.policy is AllocationPolicy.FIRST_ERROR:
+            return list(self._ask_searches())
+        asks: list[Ask] = []
+        still_open: list[Node] = []
+        for node in self._open:
+            num_wanted = self._advance(node) if self._may_decide(node) else 0
+            if num_wanted:
+                asks.append(Ask(node.prefix.prefix_id, num_wanted))
+            if not node.is_settled:
+                still_open.append(node)
+        self._open = still_open
+        return asks
 
+    def close(self) -> None:
+        """Count all that is stored, for labels of a run that did not come to its end.
 
-def _num_missing(rollouts: Sequence[Rollout], config: AllocationConfig) -> int:
-    ordered = _without_gap(rollouts)
-    num_decided, num_wanted = _last_decision(ordered, config)
-    return num_wanted - (len(ordered) - num_decided) if num_wanted else 0
+        With `uncertain-first` this is how every run ends. With `first-error` a prefix that
+        the search did not settle stays without a label, unless a pass of it is correct.
+        """
+        self.ask()
+        policy = self._config.policy
+        for node in self._tree.nodes.values():
+            if policy is AllocationPolicy.FIRST_ERROR:
+                if not node.is_settled and not node.tally.correct:
+                    node.tally = Tally()
+            elif policy is AllocationPolicy.UNCERTAIN_FIRST or not node.is_settled:
+                self._count_waiting(node)
 
+    def _count_waiting(self, node: Node) -> None:
+        num_handed_down = node.num_counted if node.is_settled else 0
+        node.count_next(node.num_waiting())
+        if self._config.reuse:
+            self._tree.hand_down(node, since=num_handed_down)
 
-def _without_gap(rollouts: Sequence[Rollout]) -> list[Rollout]:
-    """The rollouts numbered 0, 1, 2, … up to the first that is missing (its file was lost)."""
-    by_index = {rollout.rollout_index: rollout for rollout in rollouts}
-    return [by_index[index] for index in takewhile(by_index.__contains__, count())]
+    def _ask_searches(self) -> Iterator[Ask]:
+        for solution in self._tree.solutions:
+            is_right = solution.rollout.verdict is Verdict.CORRECT
+            while (node := first_error.next_prefix(solution, is_right=is_right)) is not None:
+                num_wanted = self._advance(node)
+                if not node.is_settled:
+                    if num_wanted:
+                        yield Ask(node.prefix.prefix_id, num_wanted)
+                    return
 
+    def _may_decide(self, node: Node) -> bool:
+        parent = node.parent
+        is_ready = not self._config.reuse or parent is None or parent is self._tree.root
+        return is_ready or (parent is not None and parent.is_settled)
 
-def _last_decision(ordered: Sequence[Rollout], config: AllocationConfig) -> tuple[int, int]:
-    """How many rollouts the policy has decided on, and how many it wants after those.
+    def _advance(self, node: Node) -> int:
+        """Decide as far as the rollouts go: settle the node, or say how many are missing.
 
-    Decisions fall after the same rollouts however often the run was interrupted.
-    """
-    num_decided = 0
-    while True:
-        label = count_rollouts(ordered[:num_decided])
-        num_wanted = max(0, _POLICIES[config.policy](label, config))
-        if num_wanted == 0 or num_decided + num_wanted > len(ordered):
-            return num_decided, num_wanted
-        num_decided += num_wanted
-
-
-def _fixed(label: StepLabel, config: AllocationConfig) -> int:
-    return config.num_rollouts - label.num_rollouts
-
-
-def _adaptive(label: StepLabel, config: AllocationConfig) -> int:
-    if label.num_rollouts < config.min_rollouts:
-        return config.min_rollouts - label.num_rollouts
-    low, high = label.interval
-    if label.num_graded >= config.min_rollouts and high - low <= config.max_interval_width:
+        Decisions fall after the same rollouts however often the run was interrupted.
+        """
+        if node.num_pending:
+            return 0
+        while (num_wanted := self._num_wanted(node.tally, self._config)) > 0:
+            num_missing = num_wanted - node.num_waiting()
+            if num_missing > 0:
+                return num_missing
+            node.count_next(num_wanted)
+        node.is_settled = True
+        if self._config.reuse:
+            self._tree.hand_down(node)
         return 0
-    return min(config.increment, config.max_rollouts - label.num_rollouts)
 
 
-_POLICIES: dict[AllocationPolicy, Callable[[StepLabel, AllocationConfig], int]] = {
-    AllocationPolicy.FIXED: _fixed,
-    AllocationPolicy.ADAPTIVE: _adaptive,
+def _base_of_uncertain_first(tally: Tally, config: AllocationConfig) -> int:
+    return uncertain_first.num_wanted_at_first(tally.total, config)
+
+
+_POLICIES: dict[AllocationPolicy, Callable[[Tally, AllocationConfig], int]] = {
+    AllocationPolicy.FIXED: fixed.num_wanted,
+    AllocationPolicy.ADAPTIVE: adaptive.num_wanted,
+    AllocationPolicy.FIRST_SUCCESS: first_success.num_wanted,
+    AllocationPolicy.FIRST_ERROR: first_success.num_wanted,
+    AllocationPolicy.UNCERTAIN_FIRST: _base_of_uncertain_first,
 }

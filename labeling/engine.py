@@ -1,28 +1,43 @@
 """The loop: ask the policy, sample, grade, write, tell, for many problems at once.
 
 One stream of requests across all problems keeps the engine busy: a problem's next draws
-never wait for another problem's. Finished rollouts are handed to `write` at once; what is
-already stored is not drawn again. The loop knows nothing of policies, files or engines.
+never wait for another problem's. A problem's own draws go from its shallow prefixes to its
+deep ones, so that passes are counted before their deficit is sampled and prefix caches hit.
+Finished rollouts are handed to `write` at once; what is already stored is not drawn again.
+The loop knows nothing of policies, files or engines.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from grading.verdict import Grade
-from labeling.allocate import AllocationConfig, ask
+from labeling.allocate import Allocator, Ask
+from labeling.budget import Budget
+from labeling.policies.config import AllocationConfig, AllocationPolicy
+from labeling.policies.uncertain_first import widest
 from labeling.prompts import Prompt, PromptEncoder
 from labeling.steps import StepConfig
 from labeling.tree import Node, PrefixTree, build_tree
 from pipeline.config import SamplingConfig
-from pipeline.records import FinishReason, Prefix, Problem, Rollout
-from pipeline.samplers.sampler import Completion, Sampler, SamplingRequest, stable_seed
+from pipeline.records import FinishReason, Problem, Rollout
+from pipeline.samplers.sampler import (
+    Completion,
+    Sampler,
+    SamplingRequest,
+    SamplingStage,
+    stable_seed,
+)
 
-MAX_ACTIVE_PROBLEMS = 64
-"""Problems worked on at once: enough requests in flight to fill an engine's batch."""
+MAX_ACTIVE_PROBLEMS = 128
+"""Problems worked on at once, at least: enough to have a request ready at any time."""
+MAX_REQUESTS_IN_FLIGHT = 64
+"""Of about ten samples each: enough to fill an engine's batch of a few hundred."""
+NODES_A_ROUND = 256
+"""Prefixes that a round of `uncertain-first` tops up."""
 
-Grader = Callable[[str, str, bool], Awaitable[Grade]]
-"""(gold answer, the solution's whole text, cut off at max_tokens) → grade."""
+Grader = Callable[[str, Sequence[tuple[str, bool]]], Awaitable[Sequence[Grade]]]
+"""(gold answer, [(a solution's whole text, cut off at max_tokens), …]) → a grade each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +65,21 @@ class LabelingTools:
     on_done: Callable[[Problem], None]
 
 
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A problem and its stored rollouts under the completer's sampling digest.
+
+    `solutions` are another generator's root rollouts, which are not drawn here and whose
+    endings are no samples of the completer; None draws the missing ones from the completer.
+    """
+
+    problem: Problem
+    rollouts: Sequence[Rollout] = ()
+    solutions: Sequence[Rollout] | None = None
+
+
 async def roll_out(
-    problems: Iterable[Problem],
-    stored: Mapping[str, Sequence[Rollout]],
+    work: Iterable[Work],
     *,
     tools: LabelingTools,
     identity: Identity,
@@ -60,43 +87,80 @@ async def roll_out(
     steps: StepConfig,
     allocation: AllocationConfig,
     solutions_only: bool = False,
-) -> None:
-    """Draw what is missing for each problem until the policy asks for nothing more.
+    budget: Budget | None = None,
+    max_requests: int = MAX_REQUESTS_IN_FLIGHT,
+) -> Budget:
+    """Draw what is missing for each problem until nothing more is wanted or the budget is met.
 
-    `stored` has the rollouts so far of this sampling digest, by problem id. With
-    `solutions_only` only root rollouts are drawn. Raises EngineError when the engine is
-    beyond recovery; everything finished before has been handed to `write`.
+    `work` is read as it is needed. With `solutions_only` only root rollouts are drawn. At
+    most `max_requests` are in flight; that bounds by how much a budget is overshot.
+    Returns what was spent, of `budget` where it began before. Raises EngineError when the
+    engine is beyond recovery; everything finished before has been handed to `write`.
     """
-    loop = _Loop(tools, identity, sampling, steps, allocation, solutions_only)
-    waiting = iter(problems)
+    budget = budget or Budget(allocation.budget)
+    turns = asyncio.Semaphore(max_requests)
+    loop = _Loop(tools, identity, sampling, steps, allocation, budget, turns)
+    keeps_trees = allocation.policy is AllocationPolicy.UNCERTAIN_FIRST and not solutions_only
+    trees: list[PrefixTree] = []
+    waiting = iter(work)
 
-    async def work() -> None:
-        for problem in waiting:
-            await loop.problem(problem, stored.get(problem.problem_id, ()))
+    async def work_on() -> None:
+        for item in waiting:
+            tree = await loop.problem(item, solutions_only=solutions_only)
+            if keeps_trees:
+                trees.append(tree)
 
-    workers = [asyncio.create_task(work()) for _ in range(MAX_ACTIVE_PROBLEMS)]
-    try:
-        await asyncio.gather(*workers)
-    finally:
-        for worker in workers:
-            worker.cancel()
-        await asyncio.gather(*workers, return_exceptions=True)
+    await _all_or_none(work_on() for _ in range(max(MAX_ACTIVE_PROBLEMS, 2 * max_requests)))
+    if keeps_trees:
+        await loop.spend_on_the_widest(trees)
+    return budget
 
 
 def is_missing(
-    problem: Problem,
-    stored: Sequence[Rollout],
+    work: Work,
     *,
     steps: StepConfig,
     allocation: AllocationConfig,
     solutions_only: bool = False,
 ) -> bool:
-    """Whether `roll_out` would draw anything for this problem."""
-    num_solutions = allocation.solutions_per_problem
-    tree = build_tree(problem, stored, method=steps.method, num_solutions=num_solutions)
-    if tree.root.next_index < num_solutions:
+    """Whether `roll_out` would draw anything for this problem, were there no budget.
+
+    What `uncertain-first` draws beyond its first rollouts is not asked for here.
+    """
+    tree = _tree(work, steps, allocation)
+    if _num_solutions_missing(work, tree, allocation):
         return True
-    return not solutions_only and bool(ask(tree, allocation))
+    reuse_solutions = work.solutions is None
+    return not solutions_only and bool(
+        Allocator(tree, allocation, reuse_solutions=reuse_solutions).ask()
+    )
+
+
+async def _all_or_none(coroutines: Iterable[Awaitable[None]]) -> None:
+    """Run them together; when one fails, end the others before the error goes on."""
+    tasks = [asyncio.ensure_future(coroutine) for coroutine in coroutines]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _tree(work: Work, steps: StepConfig, allocation: AllocationConfig) -> PrefixTree:
+    return build_tree(
+        work.problem,
+        work.rollouts,
+        method=steps.method,
+        num_solutions=allocation.solutions_per_problem,
+        solutions=work.solutions,
+    )
+
+
+def _num_solutions_missing(work: Work, tree: PrefixTree, allocation: AllocationConfig) -> int:
+    return 0 if work.solutions is not None else allocation.solutions_per_problem - (
+        tree.root.next_index
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,33 +170,35 @@ class _Loop:
     sampling: SamplingConfig
     steps: StepConfig
     allocation: AllocationConfig
-    solutions_only: bool
+    budget: Budget
+    turns: asyncio.Semaphore
 
-    async def problem(self, problem: Problem, stored: Sequence[Rollout]) -> None:
-        num_solutions = self.allocation.solutions_per_problem
-        tree = build_tree(problem, stored, method=self.steps.method, num_solutions=num_solutions)
-        while tree.root.next_index < num_solutions:
-            num_missing = num_solutions - tree.root.next_index
+    async def problem(self, work: Work, *, solutions_only: bool) -> PrefixTree:
+        problem, tree = work.problem, _tree(work, self.steps, self.allocation)
+        while (num_missing := _num_solutions_missing(work, tree, self.allocation)) > 0:
             prompt = self.tools.encoder.root(problem)
-            for rollout in await self._draw(problem, tree.root, prompt, num_missing):
+            drawn = await self._draw(problem, tree.root, prompt, num_missing)
+            for rollout in drawn:
                 tree.tell_solution(rollout)
-        if not self.solutions_only:
-            await self._prefixes(tree)
-        self.tools.on_done(problem)
+            if not drawn:
+                return tree
+        if not solutions_only:
+            reuse_solutions = work.solutions is None
+            allocator = Allocator(tree, self.allocation, reuse_solutions=reuse_solutions)
+            await self._prefixes(tree, allocator)
+            if self.allocation.policy is AllocationPolicy.UNCERTAIN_FIRST:
+                allocator.close()  # what an earlier run drew beyond the first rollouts
+        if not self.budget.is_spent:
+            self.tools.on_done(problem)
+        return tree
 
-    async def _prefixes(self, tree: PrefixTree) -> None:
-        prompts: dict[str, Prompt] = {}
-        for solution in tree.solutions:
-            encoded = self.tools.encoder.prefixes(tree.problem, solution.steps)
-            prompts = {**encoded, **prompts}  # a shared prefix keeps its first solution's
+    async def _prefixes(self, tree: PrefixTree, allocator: Allocator) -> None:
+        prompts = self._prompts(tree)
         under_way: set[asyncio.Task[None]] = set()
         try:
             while True:
-                for wanted in ask(tree, self.allocation):
-                    node = tree.nodes[wanted.prefix_id]
-                    node.num_pending = wanted.num_samples
-                    draw = self._draw_node(tree, node, prompts[wanted.prefix_id])
-                    under_way.add(asyncio.create_task(draw))
+                asks = [] if self.budget.is_spent else allocator.ask()
+                under_way.update(self._start(tree, one, prompts) for one in asks)
                 if not under_way:
                     return
                 done, under_way = await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
@@ -143,6 +209,46 @@ class _Loop:
                 task.cancel()
             await asyncio.gather(*under_way, return_exceptions=True)
 
+    async def spend_on_the_widest(self, trees: Sequence[PrefixTree]) -> None:
+        """Rounds over all problems until the budget is met or no interval is too wide."""
+        tree_of = {prefix_id: tree for tree in trees for prefix_id in tree.nodes}
+        nodes = [node for tree in trees for node in tree.nodes.values()]
+        while not self.budget.is_spent:
+            chosen = widest(nodes, self.allocation, num_nodes=NODES_A_ROUND)
+            if not chosen:
+                return
+            prompts = {tree: self._prompts(tree) for tree in {
+                tree_of[node.prefix.prefix_id] for node in chosen
+            }}  # fmt: skip
+            await _all_or_none(
+                self._top_up(tree_of[node.prefix.prefix_id], node, prompts) for node in chosen
+            )
+
+    async def _top_up(
+        self, tree: PrefixTree, node: Node, prompts: dict[PrefixTree, dict[str, Prompt]]
+    ) -> None:
+        num_counted = node.num_counted
+        prompt = prompts[tree][node.prefix.prefix_id]
+        for rollout in await self._draw(tree.problem, node, prompt, self.allocation.increment):
+            tree.tell(rollout)
+        node.count_next(node.num_waiting())
+        if self.allocation.reuse:
+            tree.hand_down(node, since=num_counted)
+
+    def _prompts(self, tree: PrefixTree) -> dict[str, Prompt]:
+        prompts: dict[str, Prompt] = {}
+        for solution in tree.solutions:
+            encoded = self.tools.encoder.prefixes(tree.problem, solution.steps)
+            prompts = {**encoded, **prompts}  # a shared prefix keeps its first solution's
+        return prompts
+
+    def _start(
+        self, tree: PrefixTree, wanted: Ask, prompts: dict[str, Prompt]
+    ) -> asyncio.Task[None]:
+        node = tree.nodes[wanted.prefix_id]
+        node.num_pending = wanted.num_samples
+        return asyncio.create_task(self._draw_node(tree, node, prompts[wanted.prefix_id]))
+
     async def _draw_node(self, tree: PrefixTree, node: Node, prompt: Prompt) -> None:
         for rollout in await self._draw(tree.problem, node, prompt, node.num_pending):
             tree.tell(rollout)
@@ -152,49 +258,68 @@ class _Loop:
         self, problem: Problem, node: Node, prompt: Prompt, num_samples: int
     ) -> list[Rollout]:
         """At most `num_samples` rollouts: those that close the lowest gap of the node."""
-        base_seed = stable_seed(node.prefix.prefix_id, self.identity.sampling_digest)
-        first_index = node.next_index
-        num_samples = node.num_drawable(num_samples)
-        completions = await self.tools.sampler.sample(
-            SamplingRequest(
+        async with self.turns:  # the budget is looked at when the turn has come
+            num_samples = self.budget.reserve(node.num_drawable(num_samples))
+            if num_samples == 0:
+                return []
+            base_seed = stable_seed(node.prefix.prefix_id, self.identity.sampling_digest)
+            first_index = node.next_index
+            request = SamplingRequest(
                 prompt=prompt.text,
                 prompt_ids=prompt.ids,
                 num_samples=num_samples,
                 seed=base_seed + first_index,
                 sampling=self.sampling,
+                affinity=problem.problem_id,
+                stage=(
+                    SamplingStage.PREFIXES if node.prefix.num_steps else SamplingStage.SOLUTIONS
+                ),
             )
-        )
-        rollouts = await asyncio.gather(
-            *(
-                self._rollout(problem, node.prefix, completion, first_index + i, base_seed)
-                for i, completion in enumerate(completions)
-            )
-        )
+            completions = await self.tools.sampler.sample(request)
+            self.budget.spend(sum(completion.num_tokens for completion in completions))
+        rollouts = await self._graded(problem, node, completions, first_index, base_seed)
         self.tools.write(rollouts)
-        return list(rollouts)
+        return rollouts
 
-    async def _rollout(
-        self, problem: Problem, prefix: Prefix, completion: Completion, index: int, base_seed: int
-    ) -> Rollout:
-        is_cut_off = completion.finish_reason is FinishReason.LENGTH
-        text = _storable(completion.text)
-        grade = await self.tools.grade(problem.gold_answer, prefix.text + text, is_cut_off)
-        return Rollout(
-            problem_id=problem.problem_id,
-            prefix_id=prefix.prefix_id,
-            rollout_index=index,
-            text=text,
-            final_answer=grade.answer,
-            verdict=grade.verdict,
-            verdict_reason=grade.reason,
-            finish_reason=completion.finish_reason,
-            num_tokens=completion.num_tokens,
-            completer=self.identity.completer,
-            sampling_digest=self.identity.sampling_digest,
-            grader_version=self.identity.grader_version,
-            seed=base_seed + index,
-            created_at=self.tools.now(),
+    async def _graded(
+        self,
+        problem: Problem,
+        node: Node,
+        completions: Sequence[Completion],
+        first_index: int,
+        base_seed: int,
+    ) -> list[Rollout]:
+        prefix_id, prefix_text = node.prefix.prefix_id, node.prefix.text
+        texts = [_storable(completion.text) for completion in completions]
+        grades = await self.tools.grade(
+            problem.gold_answer,
+            [
+                (prefix_text + text, completion.finish_reason is FinishReason.LENGTH)
+                for text, completion in zip(texts, completions, strict=True)
+            ],
         )
+        now = self.tools.now()
+        return [
+            Rollout(
+                problem_id=problem.problem_id,
+                prefix_id=prefix_id,
+                rollout_index=index,
+                text=text,
+                final_answer=grade.answer,
+                verdict=grade.verdict,
+                verdict_reason=grade.reason,
+                finish_reason=completion.finish_reason,
+                num_tokens=completion.num_tokens,
+                completer=self.identity.completer,
+                sampling_digest=self.identity.sampling_digest,
+                grader_version=self.identity.grader_version,
+                seed=base_seed + index,
+                created_at=now,
+            )
+            for index, (text, completion, grade) in enumerate(
+                zip(texts, completions, grades, strict=True), start=first_index
+            )
+        ]
 
 
 def _storable(text: str) -> str:

@@ -1,16 +1,20 @@
 """Labels as a pure function of stored rollouts (Math-Shepherd, arXiv 2312.08935).
 
-The label of step *i* comes from the rollouts of the prefix that ends with step *i*; the
-last step takes the solution's own verdict, one "rollout". Nothing is sampled here, so
-labels can be made again at any time, with a new grader or another rule.
+The label of step *i* comes from the rollouts of the prefix that ends with step *i*, with
+reuse also from those of its ancestors that pass through it; the last step takes the
+solution's own verdict, one "rollout". Nothing is sampled here, so labels can be made again
+at any time, with a new grader or another rule. More may be stored than the policy would
+have drawn, from an earlier run with another policy: a label is a function of the present
+config, not of the folder's history.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 
-from labeling.allocate import AllocationConfig, drawn_by_policy
+from labeling.allocate import Allocator
+from labeling.policies.config import AllocationConfig
 from labeling.steps import StepConfig
-from labeling.tree import Solution, build_tree, count_rollouts
-from pipeline.records import LabeledSolution, Prefix, Problem, Rollout, StepLabel
+from labeling.tree import Solution, build_tree, tally_of
+from pipeline.records import LabeledSolution, Problem, Rollout
 
 
 def label_problem(
@@ -19,38 +23,33 @@ def label_problem(
     *,
     steps: StepConfig,
     allocation: AllocationConfig,
+    solutions: Sequence[Rollout] | None = None,
 ) -> list[LabeledSolution]:
     """The labelled solutions of one problem, by solution index.
 
-    `rollouts` are those of this problem under one sampling digest. A solution without a
-    step (an empty text) has no label and is left out.
+    `rollouts` are the completer's for this problem, under one sampling digest. `solutions`
+    are another generator's root rollouts; None takes those among `rollouts`. A solution
+    without a step (an empty text) has no label and is left out.
     """
     tree = build_tree(
         problem,
         rollouts,
         method=steps.method,
         num_solutions=allocation.solutions_per_problem,
+        solutions=solutions,
     )
-    labels = {
-        prefix_id: count_rollouts(drawn_by_policy(node.rollouts, allocation))
-        for prefix_id, node in tree.nodes.items()
-    }
-    return [_label_solution(problem, solution, labels) for solution in tree.solutions]
+    Allocator(tree, allocation, reuse_solutions=solutions is None).close()
+    return [_label_solution(problem, solution) for solution in tree.solutions]
 
 
-def _label_solution(
-    problem: Problem, solution: Solution, labels_by_prefix: Mapping[str, StepLabel]
-) -> LabeledSolution:
+def _label_solution(problem: Problem, solution: Solution) -> LabeledSolution:
     rollout = solution.rollout
-    labels = [
-        labels_by_prefix[Prefix(problem.problem_id, solution.steps[:num_steps]).prefix_id]
-        for num_steps in range(1, len(solution.steps))
-    ]
+    labels = [node.tally.label for node in solution.nodes]
     return LabeledSolution(
         problem=problem,
         solution_id=f"{problem.problem_id}/{rollout.sampling_digest}/{rollout.rollout_index}",
         steps=solution.steps,
-        labels=(*labels, count_rollouts([rollout])),
+        labels=(*labels, tally_of([rollout]).label),
         final_answer=rollout.final_answer,
         verdict=rollout.verdict,
     )

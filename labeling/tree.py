@@ -1,11 +1,18 @@
 """The prefix tree of one problem: which prefixes there are, and what their rollouts said.
 
 Nodes are named by content, so solutions that begin with the same steps share nodes and a
-shared prefix is paid for once. The tree is rebuilt from stored rollouts at any time; it
-decides nothing itself (`labeling.allocate` does).
+shared prefix is paid for once. A rollout of one prefix whose text passes through a deeper
+node exactly is a sample of that node too (its *pass*): given that it passes, what follows
+was drawn from the same model with the same settings. Passes are handed down when a node is
+settled, in the order of the rollouts, so that a label never depends on timing. The tree is
+rebuilt from stored rollouts at any time; it decides nothing itself (`labeling.allocate`).
+
+A pass that was cut off at `max_tokens` had fewer tokens left than a fresh rollout would
+have; it counts as it is, since leaving it out would choose by outcome.
 """
 
-from collections.abc import Iterable
+from bisect import insort
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
@@ -15,51 +22,106 @@ from pipeline.records import Prefix, Problem, Rollout, StepLabel
 
 
 @dataclass(slots=True)
-class Node:
-    """A prefix, its rollouts, and how many draws are under way."""
+class Tally:
+    """Running counts of rollouts; `reused` of them were drawn from an ancestor."""
 
-    prefix: Prefix
-    rollouts: list[Rollout] = field(default_factory=list[Rollout])
-    num_pending: int = 0
+    correct: int = 0
+    incorrect: int = 0
+    undecided: int = 0
+    truncated: int = 0
+    reused: int = 0
+
+    def add(self, rollout: Rollout) -> None:
+        """Count a rollout."""
+        if rollout.verdict is Verdict.CORRECT:
+            self.correct += 1
+        elif rollout.verdict is Verdict.INCORRECT:
+            self.incorrect += 1
+            self.truncated += rollout.is_truncated
+        else:
+            self.undecided += 1
+
+    @property
+    def graded(self) -> int:
+        """Rollouts with a decided verdict."""
+        return self.correct + self.incorrect
+
+    @property
+    def total(self) -> int:
+        """All rollouts."""
+        return self.correct + self.incorrect + self.undecided
 
     @property
     def label(self) -> StepLabel:
-        """The counts of this prefix's own rollouts."""
-        return count_rollouts(self.rollouts)
+        """The counts as a record."""
+        return StepLabel(
+            num_rollouts=self.total,
+            num_reused=self.reused,
+            num_correct=self.correct,
+            num_incorrect=self.incorrect,
+            num_undecided=self.undecided,
+            num_truncated=self.truncated,
+        )
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """A prefix, its own (fresh) rollouts by index, and what is counted of them so far.
+
+    `tally` holds the passes and the first `num_counted` fresh rollouts. `num_pending` draws
+    are under way. A settled node gets no more draws from the policy.
+    """
+
+    prefix: Prefix
+    parent: "Node | None" = None
+    children: dict[str, "Node"] = field(default_factory=dict[str, "Node"])
+    fresh: dict[int, Rollout] = field(default_factory=dict[int, Rollout])
+    tally: Tally = field(default_factory=Tally)
+    num_counted: int = 0
+    num_pending: int = 0
+    is_settled: bool = False
 
     @property
     def next_index(self) -> int:
         """The lowest index without a rollout."""
-        return self._free_run()[0]
+        return next(index for index in count(self.num_counted) if index not in self.fresh)
 
     def num_drawable(self, num_wanted: int) -> int:
         """How many of `num_wanted` can be drawn in one go from `next_index` on.
 
         Fewer only where the journal lost rows: what lies beyond the gap is not drawn again.
         """
-        start, end = self._free_run()
-        return num_wanted if end is None else min(num_wanted, end - start)
+        start = self.next_index
+        if len(self.fresh) == start:
+            return num_wanted
+        return min(num_wanted, min(index for index in self.fresh if index > start) - start)
 
-    def _free_run(self) -> tuple[int, int | None]:
-        """The lowest run of free indices [start, end); no end beyond the last rollout."""
-        taken = {rollout.rollout_index for rollout in self.rollouts}
-        start = next(index for index in count() if index not in taken)
-        return start, min((index for index in taken if index > start), default=None)
+    def num_waiting(self) -> int:
+        """Fresh rollouts in sequence that are not counted yet."""
+        return self.next_index - self.num_counted
+
+    def count_next(self, num_rollouts: int) -> None:
+        """Count that many of the waiting rollouts, by index."""
+        for _ in range(num_rollouts):
+            self.tally.add(self.fresh[self.num_counted])
+            self.num_counted += 1
 
 
 @dataclass(frozen=True, slots=True)
 class Solution:
-    """A root rollout and its steps (at least one)."""
+    """A root rollout, its steps (at least one), and the nodes of its proper prefixes."""
 
     rollout: Rollout
     steps: tuple[str, ...]
+    nodes: tuple[Node, ...]
 
 
 class PrefixTree:
     """The root, the solutions drawn from it, and a node for each of their prefixes.
 
     `nodes` holds proper, non-root prefixes by `prefix_id`, in the order in which the
-    solutions brought them: the last step needs no rollouts, it has the solution's verdict.
+    solutions brought them, a parent before its children: the last step needs no rollouts,
+    it has the solution's verdict.
     """
 
     def __init__(self, problem: Problem, *, method: StepMethod) -> None:
@@ -68,51 +130,85 @@ class PrefixTree:
         self.solutions: list[Solution] = []
         self.nodes: dict[str, Node] = {}
         self._method = method
-        self._solution_indices: set[int] = set()
         self._without_node: dict[str, list[Rollout]] = {}
 
     def tell_solution(self, rollout: Rollout) -> Solution | None:
         """Add a root rollout; None (and no node) where its text has no step."""
-        if rollout.rollout_index in self._solution_indices:
+        if rollout.rollout_index in self.root.fresh:
             return None
-        self._solution_indices.add(rollout.rollout_index)
-        self.root.rollouts.append(rollout)
+        self.root.fresh[rollout.rollout_index] = rollout
         steps = split_steps(rollout.text, self._method)
         if not steps:
             return None
-        solution = Solution(rollout, steps)
-        self.solutions.append(solution)
-        for num_steps in range(1, len(steps)):
-            prefix = Prefix(self.problem.problem_id, steps[:num_steps])
-            if prefix.prefix_id not in self.nodes:
-                rollouts = self._without_node.pop(prefix.prefix_id, [])
-                self.nodes[prefix.prefix_id] = Node(prefix, rollouts)
+        solution = Solution(rollout, steps, self._nodes_of(steps))
+        insort(self.solutions, solution, key=lambda one: one.rollout.rollout_index)
         return solution
 
     def tell(self, rollout: Rollout) -> None:
         """Add a rollout of a prefix; it waits for the solution that brings the prefix."""
         node = self.nodes.get(rollout.prefix_id)
         if node is not None:
-            node.rollouts.append(rollout)
+            node.fresh.setdefault(rollout.rollout_index, rollout)
         else:
             self._without_node.setdefault(rollout.prefix_id, []).append(rollout)
 
+    def hand_down_solutions(self) -> None:
+        """Count the solutions' own endings for the nodes that they pass through."""
+        for solution in self.solutions:
+            for node in solution.nodes:
+                _count_pass(node, solution.rollout)
 
-def count_rollouts(rollouts: Iterable[Rollout]) -> StepLabel:
-    """The counts of rollouts drawn from one prefix itself (none reused)."""
-    counts = dict.fromkeys(Verdict, 0)
-    num_truncated = 0
+    def hand_down(self, node: Node, *, since: int = 0) -> None:
+        """Count the node's counted fresh rollouts for the nodes that they pass through.
+
+        `since` is the index of the first that was not handed down before.
+        """
+        if not node.children:
+            return
+        text, depth = node.prefix.text, node.prefix.num_steps
+        for index in range(since, node.num_counted):
+            rollout = node.fresh[index]
+            steps = split_steps(text + rollout.text, self._method)
+            if steps[:depth] == node.prefix.steps:
+                _count_passes(node, steps[depth:-1], rollout)
+
+    def _nodes_of(self, steps: tuple[str, ...]) -> tuple[Node, ...]:
+        nodes: list[Node] = []
+        parent = self.root
+        for num_steps in range(1, len(steps)):
+            node = parent.children.get(steps[num_steps - 1])
+            if node is None:
+                node = Node(Prefix(self.problem.problem_id, steps[:num_steps]), parent)
+                parent.children[steps[num_steps - 1]] = node
+                self.nodes[node.prefix.prefix_id] = node
+                for rollout in self._without_node.pop(node.prefix.prefix_id, ()):
+                    node.fresh.setdefault(rollout.rollout_index, rollout)
+            nodes.append(node)
+            parent = node
+        return tuple(nodes)
+
+
+def _count_passes(node: Node, steps: tuple[str, ...], rollout: Rollout) -> None:
+    """Count the rollout for each node that it reaches; its last step reaches none."""
+    passed: Node | None = node
+    for step in steps:
+        passed = passed.children.get(step)
+        if passed is None:
+            return
+        _count_pass(passed, rollout)
+
+
+def _count_pass(node: Node, rollout: Rollout) -> None:
+    node.tally.add(rollout)
+    node.tally.reused += 1
+
+
+def tally_of(rollouts: Iterable[Rollout]) -> Tally:
+    """The counts of rollouts, none of them reused."""
+    tally = Tally()
     for rollout in rollouts:
-        counts[rollout.verdict] += 1
-        num_truncated += rollout.is_truncated and rollout.verdict is Verdict.INCORRECT
-    return StepLabel(
-        num_rollouts=sum(counts.values()),
-        num_reused=0,
-        num_correct=counts[Verdict.CORRECT],
-        num_incorrect=counts[Verdict.INCORRECT],
-        num_undecided=counts[Verdict.UNDECIDED],
-        num_truncated=num_truncated,
-    )
+        tally.add(rollout)
+    return tally
 
 
 def build_tree(
@@ -121,19 +217,29 @@ def build_tree(
     *,
     method: StepMethod,
     num_solutions: int | None = None,
+    solutions: Sequence[Rollout] | None = None,
 ) -> PrefixTree:
     """The tree of stored rollouts, whatever their order.
 
-    `num_solutions` keeps the root rollouts of the lowest indices only.
+    `num_solutions` keeps the root rollouts of the lowest indices only. `solutions` are
+    another model's root rollouts: then those among `rollouts` are no solutions.
     """
     tree = PrefixTree(problem, method=method)
-    ordered = sorted(rollouts, key=lambda rollout: rollout.rollout_index)
     root_id = tree.root.prefix.prefix_id
-    for rollout in ordered:
-        if rollout.prefix_id == root_id and (
-            num_solutions is None or rollout.rollout_index < num_solutions
-        ):
+    below_root: list[Rollout] = []
+    roots: list[Rollout] = list(solutions or ())
+    for rollout in rollouts:
+        if rollout.prefix_id != root_id:
+            below_root.append(rollout)
+        elif solutions is None:
+            roots.append(rollout)
+    for rollout in sorted(roots, key=_index):
+        if num_solutions is None or rollout.rollout_index < num_solutions:
             tree.tell_solution(rollout)
-    for rollout in ordered:
+    for rollout in below_root:
         tree.tell(rollout)
     return tree
+
+
+def _index(rollout: Rollout) -> int:
+    return rollout.rollout_index

@@ -8,8 +8,9 @@ import hashlib
 import json
 from enum import StrEnum
 from typing import Annotated
+from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 
 class FrozenConfig(BaseModel):
@@ -86,6 +87,18 @@ class EngineKind(StrEnum):
     AUTO = "auto"
     TRANSFORMERS = "transformers"
     VLLM = "vllm"
+    OPENAI = "openai"
+    """Servers that already run, at `engine.urls`."""
+    RAY = "ray"
+    """`engine.ray_worker_engine` many times over, placed by Ray."""
+    SCRIPTED = "scripted"
+
+
+class RayWorkerEngine(StrEnum):
+    """What a Ray worker runs."""
+
+    VLLM = "vllm"
+    TRANSFORMERS = "transformers"
     SCRIPTED = "scripted"
 
 
@@ -105,5 +118,53 @@ class EngineConfig(FrozenConfig):
     startup_seconds: Annotated[float, Field(gt=0)] = 600.0
     request_seconds: Annotated[float, Field(gt=0)] = 1800.0
     max_restarts: Annotated[int, Field(ge=0, le=1000)] = 3
+    """Of a dead server, and of a dead Ray worker."""
     extra_arguments: tuple[str, ...] = ()
     """Passed to vLLM's server as they are."""
+    urls: tuple[str, ...] = ()
+    """Of running servers (kind `openai`), such as `http://gpu1:8000`. A problem's requests stay on
+    one; all are to serve the same model with the same settings."""
+    api_key_env: Annotated[str, Field(min_length=1)] | None = None
+    """The environment variable that holds the servers' API key."""
+    served_model: Annotated[str, Field(min_length=1)] | None = None
+    """The model's name on the servers; None takes `model.name`."""
+    ray_address: Annotated[str, Field(min_length=1)] | None = None
+    """`auto` or HOST:PORT joins a running Ray cluster; None starts one on this machine."""
+    ray_workers: Annotated[int, Field(ge=1, le=4096)] | None = None
+    """None takes one a GPU of the cluster, or one a node where there is no GPU."""
+    ray_worker_engine: RayWorkerEngine = RayWorkerEngine.VLLM
+    ray_cpus_per_worker: Annotated[float, Field(ge=0, le=1024)] = 1.0
+    """CPUs that Ray reserves for a worker; a GPU is reserved where the cluster has any."""
+
+    @field_validator("urls")
+    @classmethod
+    def _are_addresses(cls, urls: tuple[str, ...]) -> tuple[str, ...]:
+        for url in urls:
+            _check_url(url)
+        if len({server_root(url) for url in urls}) != len(urls):
+            raise ValueError("a server stands there twice")
+        return urls
+
+    @model_validator(mode="after")
+    def _has_urls(self) -> "EngineConfig":
+        if self.kind is EngineKind.OPENAI and not self.urls:
+            raise ValueError("engine.kind = 'openai' needs engine.urls = ['http://HOST:PORT', …]")
+        return self
+
+
+def server_root(url: str) -> str:
+    """The URL without a trailing slash and `/v1`."""
+    return url.rstrip("/").removesuffix("/v1").rstrip("/")
+
+
+def _check_url(url: str) -> None:
+    shape = f"{url!r} is not of the form http://HOST:PORT or https://HOST[:PORT]"
+    try:
+        parts = urlsplit(url)
+        has_address = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError as error:  # a port that is no number
+        raise ValueError(shape) from error
+    if not has_address or parts.query or parts.fragment or any(map(str.isspace, url)):
+        raise ValueError(shape)
+    if parts.username is not None or parts.password is not None:
+        raise ValueError("a URL with a password would be stored; use engine.api_key_env instead")

@@ -1,41 +1,37 @@
-"""A dataset folder: the append-only journal of rollouts, and what is derived from it.
+"""A dataset folder: the problems, the journal of rollouts, and what is derived from it.
 
     problems/part-*.parquet   the problems
-    rollouts/part-*.parquet   one row a rollout; the truth
+    rollouts/part-*.parquet   one row a rollout; the truth (`storage.journal`)
     labels/<split>-*.parquet  derived snapshot, replaced whole
+    cost.json                 what the runs have spent so far
     manifest.json             written last
 
-A rollout is identified by its `key`; a duplicate after a crash is dropped on read. Killing
-the process at any instant loses at most the rollouts not yet flushed. The lock is the
-kernel's (`flock`), so it goes with the process that held it.
+The lock is the kernel's (`flock`), so it goes with the process that held it.
 """
 
 import fcntl
 import json
 import os
 import re
-import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
 
 from pipeline.errors import ConfigError, DataError, DatasetLockedError
-from pipeline.records import LabeledSolution, Problem, Rollout
-from storage.files import file_hash, remove_temporary, write_json, write_parquet
-from storage.schema import LABELS, PROBLEMS, ROLLOUTS, SCHEMA_VERSION, read_table
-from storage.tables import (
-    concatenate,
-    labels_from_table,
-    problems_from_table,
-    problems_to_table,
-    rollouts_from_table,
-    rollouts_to_table,
+from pipeline.records import LabeledSolution, Problem
+from storage.files import (
+    file_hash,
+    remove_temporary,
+    write_json,
+    write_parquet,
+    write_parquet_batches,
 )
+from storage.schema import LABELS, PROBLEMS, SCHEMA_VERSION, read_table, table_batches
+from storage.tables import concatenate, labels_from_table, problems_from_table, problems_to_table
 
-FLUSH_SECONDS = 3.0
-
+_LABELS_IN_MEMORY = 1024
 _FOLDERS = ("problems", "rollouts", "labels")
 
 
@@ -112,85 +108,40 @@ def read_problems(path: Path) -> list[Problem]:
     return problems_from_table(concatenate(tables, PROBLEMS))
 
 
-def read_rollouts(path: Path, *, sampling_digests: set[str] | None = None) -> list[Rollout]:
-    """The stored rollouts without duplicates, in the order of writing."""
-    rollouts: dict[tuple[str, str, str, int], Rollout] = {}
-    for part in _parts(path / "rollouts"):
-        for rollout in rollouts_from_table(read_table(part, ROLLOUTS)):
-            if sampling_digests is None or rollout.sampling_digest in sampling_digests:
-                rollouts.setdefault(rollout.key, rollout)
-    return list(rollouts.values())
+def write_labels(path: Path, split: str, tables: Iterable[pa.Table]) -> None:
+    """Replace the snapshot of `split` by `tables`, which are made one after the other.
 
-
-class Journal:
-    """Appends rollouts to a dataset; use as a context manager under `dataset_lock`.
-
-    Rows are buffered for at most `flush_seconds` between appends and written as a new part.
-    """
-
-    def __init__(self, path: Path, *, flush_seconds: float = FLUSH_SECONDS) -> None:
-        self._folder = path / "rollouts"
-        self._flush_seconds = flush_seconds
-        self._buffer: list[Rollout] = []
-        self._flushed_at = time.monotonic()
-
-    def __enter__(self) -> "Journal":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.flush()
-
-    def append(self, rollouts: Sequence[Rollout]) -> None:
-        """Keep finished rollouts; on disk within seconds."""
-        self._buffer.extend(rollouts)
-        if time.monotonic() - self._flushed_at >= self._flush_seconds:
-            self.flush()
-
-    def flush(self) -> None:
-        """Write what is buffered now."""
-        if self._buffer:
-            write_parquet(_next_part(self._folder), rollouts_to_table(self._buffer))
-            self._buffer = []
-        self._flushed_at = time.monotonic()
-
-
-def compact(path: Path) -> None:
-    """Merge the journal's parts into one, dropping duplicates.
-
-    A crash in between leaves rows twice, which reading drops.
-    """
-    parts = _parts(path / "rollouts")
-    if len(parts) > 1:
-        rollouts = read_rollouts(path)
-        write_parquet(_next_part(path / "rollouts"), rollouts_to_table(rollouts))
-        for part in parts:
-            part.unlink()
-
-
-def write_labels(path: Path, tables: Mapping[str, pa.Table]) -> None:
-    """Replace the snapshot of each split in `tables`, which maps a split's name to its rows.
-
-    Other splits' snapshots stay.
+    Other splits' snapshots stay, and where making a table fails this one's too.
     """
     folder = path / "labels"
-    written = {f"{split}-00000-of-00001.parquet": table for split, table in tables.items()}
-    for name, table in written.items():
-        write_parquet(folder / name, table)
+    name = f"{split}-00000-of-00001.parquet"
+    write_parquet_batches(folder / name, tables, schema=LABELS)
     for file in folder.glob("[!.]*.parquet"):
-        if file.name not in written and file.name.rpartition("-of-")[0][:-6] in tables:
+        if file.name != name and file.name.rpartition("-of-")[0][:-6] == split:
             file.unlink()
 
 
-def read_labels(path: Path) -> list[LabeledSolution]:
-    """The labelled solutions of the snapshot. Raises DataError where there is none."""
+def stored_labels(path: Path) -> Iterator[LabeledSolution]:
+    """The labelled solutions of the snapshot, a few in memory at a time.
+
+    Raises DataError where there is none.
+    """
     files = sorted((path / "labels").glob("[!.]*.parquet"))
     if not files:
         raise DataError(
             f"{path} has no labels; run `stepmark generate --config FILE --out {path}` to its end: "
             "labels are written when all problems are done"
         )
-    tables = (read_table(file, LABELS) for file in files)
-    return labels_from_table(concatenate(tables, LABELS))
+    for file in files:
+        num_read = 0
+        for table in table_batches(file, LABELS, num_rows=_LABELS_IN_MEMORY):
+            yield from labels_from_table(table, first_row=num_read)
+            num_read += table.num_rows
+
+
+def read_labels(path: Path) -> list[LabeledSolution]:
+    """All of `stored_labels`, in one list in memory."""
+    return list(stored_labels(path))
 
 
 def write_manifest(path: Path, manifest: dict[str, object]) -> None:

@@ -14,7 +14,7 @@ import shutil
 import stat
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -23,17 +23,41 @@ import pyarrow.parquet as pq
 from pipeline.errors import DataError
 
 
-def write_parquet(path: Path, table: pa.Table) -> None:
-    """Write `table` to `path` whole: zstd, content-defined chunks, page index."""
+def write_parquet(path: Path, table: pa.Table, *, sorted_by: Sequence[str] = ()) -> None:
+    """Write `table` to `path` whole: zstd, content-defined chunks, page index.
+
+    The file says that its rows are in the order of the columns `sorted_by`.
+    """
+    write_parquet_batches(path, [table], schema=table.schema, sorted_by=sorted_by)
+
+
+def write_parquet_batches(
+    path: Path,
+    tables: Iterable[pa.Table],
+    *,
+    schema: pa.Schema,
+    sorted_by: Sequence[str] = (),
+    metadata: Mapping[str, str] | None = None,
+) -> None:
+    """`write_parquet` of tables that are made one after the other: a row group each.
+
+    `metadata` is kept in the file beside the schema's. Where making a table fails, `path`
+    stays as it was.
+    """
+    order = [(name, "ascending") for name in sorted_by]
 
     def write(temporary: Path) -> None:
-        pq.write_table(
-            table,
+        with pq.ParquetWriter(
             temporary,
+            schema,
             compression="zstd",
             use_content_defined_chunking=True,
             write_page_index=True,
-        )
+            sorting_columns=pq.SortingColumn.from_ordering(schema, order) if order else None,
+        ) as writer:
+            for table in tables:
+                writer.write_table(table)
+            writer.add_key_value_metadata(dict(metadata or {}))
 
     write_whole(path, write)
 

@@ -4,6 +4,8 @@ The version stands in every file's metadata under `stepmark_schema_version`; a f
 another version is refused by name rather than misread.
 """
 
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,6 +15,8 @@ from pipeline.errors import DataError
 
 SCHEMA_VERSION = 1
 VERSION_KEY = b"stepmark_schema_version"
+
+_BUFFER_BYTES = 1 << 16
 
 _METADATA = {VERSION_KEY: str(SCHEMA_VERSION).encode()}
 
@@ -87,21 +91,48 @@ def read_table(path: Path, schema: pa.Schema) -> pa.Table:
 
     Raises DataError for a file that is damaged, foreign, or of another schema version.
     """
+    with _damage_named(path), pq.ParquetFile(path) as file:
+        _check_columns(file, path, schema)
+        # without what else the file says of itself, which is not true of a copy
+        return file.read().replace_schema_metadata(schema.metadata)
+
+
+def table_batches(path: Path, schema: pa.Schema, *, num_rows: int) -> Iterator[pa.Table]:
+    """The rows of a file, at most `num_rows` at a time; errors as `read_table`.
+
+    A file of many rows is never in memory as a whole.
+    """
+    with _damage_named(path):
+        file = pq.ParquetFile(path, pre_buffer=False, buffer_size=_BUFFER_BYTES)
+    with file:
+        with _damage_named(path):
+            _check_columns(file, path, schema)
+            batches = file.iter_batches(num_rows)
+        while True:
+            with _damage_named(path):
+                batch = next(batches, None)
+            if batch is None:
+                return
+            yield pa.Table.from_batches([batch], schema)
+
+
+def _check_columns(file: pq.ParquetFile, path: Path, schema: pa.Schema) -> None:
+    found = file.schema_arrow
+    version = (found.metadata or {}).get(VERSION_KEY)
+    if version != str(SCHEMA_VERSION).encode():
+        raise DataError(
+            f"{path} has schema version {version.decode() if version else 'none'}, this "
+            f"stepmark reads version {SCHEMA_VERSION}; use the stepmark that wrote it, or "
+            "move the file away"
+        )
+    if not found.equals(schema):
+        raise DataError(f"{path} has other columns than stepmark's: {found.names}; move it away")
+
+
+@contextmanager
+def _damage_named(path: Path) -> Generator[None, None, None]:
     try:
-        file = pq.ParquetFile(path)
-        found = file.schema_arrow
-        version = (found.metadata or {}).get(VERSION_KEY)
-        if version != str(SCHEMA_VERSION).encode():
-            raise DataError(
-                f"{path} has schema version {version.decode() if version else 'none'}, this "
-                f"stepmark reads version {SCHEMA_VERSION}; use the stepmark that wrote it, or "
-                "move the file away"
-            )
-        if not found.equals(schema):
-            raise DataError(
-                f"{path} has other columns than stepmark's: {found.names}; move it away"
-            )
-        return file.read()
+        yield
     except (pa.ArrowException, OSError) as error:
         raise DataError(
             f"{path} cannot be read as Parquet ({error}); it is damaged or foreign: move it away "

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
 from enum import StrEnum
+from operator import attrgetter
 from typing import TypeVar, cast
 
 import pyarrow as pa
@@ -43,10 +44,13 @@ def rollouts_from_table(table: pa.Table) -> list[Rollout]:
     names = [field.name for field in fields(Rollout)]
     for name, kind in (("verdict", Verdict), ("finish_reason", FinishReason)):
         at = names.index(name)
-        columns[at] = [
-            _member(kind, value, f"row {row} of the rollouts")
-            for row, value in enumerate(columns[at])
-        ]
+        member_of = {str(one): one for one in kind}
+        try:
+            columns[at] = [member_of[cast("str", value)] for value in columns[at]]
+        except KeyError:
+            for row, value in enumerate(columns[at]):
+                _member(kind, value, f"row {row} of the rollouts")
+            raise
     return [Rollout(*row) for row in zip(*columns, strict=True)]
 
 
@@ -56,10 +60,10 @@ def labels_to_table(
     completer: str,
     generator: str,
     sampling_digest: str,
-    grader_version: str,
+    grader_versions: Sequence[str],
     hard_threshold: float,
 ) -> pa.Table:
-    """One row a labelled solution, in order.
+    """One row a labelled solution, in order; `grader_versions` has one for each.
 
     A step without a graded rollout has null for `mc_value` and `hard_label`, and the
     interval (0, 1).
@@ -80,7 +84,7 @@ def labels_to_table(
         "completer": constant(completer),
         "generator": constant(generator),
         "sampling_digest": constant(sampling_digest),
-        "grader_version": constant(grader_version),
+        "grader_version": list(grader_versions),
         "steps": [list(s.steps) for s in solutions],
         "num_rollouts": each(lambda label: label.num_rollouts),
         "num_reused": each(lambda label: label.num_reused),
@@ -102,16 +106,17 @@ def labels_to_table(
     return pa.Table.from_arrays(arrays, schema=LABELS)
 
 
-def labels_from_table(table: pa.Table) -> list[LabeledSolution]:
+def labels_from_table(table: pa.Table, *, first_row: int = 0) -> list[LabeledSolution]:
     """The labelled solutions of a table of the LABELS schema.
 
-    Raises DataError, with the row's number (from 0) and its solution, for a null, for lists
-    that are not as long as `steps`, for counts that do not add up and an unknown verdict.
+    Raises DataError, with the row's number (the first is `first_row`) and its solution, for a
+    null, for lists that are not as long as `steps`, for counts that do not add up and an
+    unknown verdict.
     """
     rows = (row for batch in table.to_batches() for row in batch.to_pylist())
     return [
         _labeled_solution(row, f"row {index} of the labels (solution {row['solution_id']!r})")
-        for index, row in enumerate(rows)
+        for index, row in enumerate(rows, start=first_row)
     ]
 
 
@@ -187,18 +192,22 @@ def _member(kind: type[_Kind], value: object, place: str) -> _Kind:
 
 
 def _table(records: Sequence[Problem] | Sequence[Rollout], schema: pa.Schema) -> pa.Table:
-    arrays = [
-        pa.array([_text(getattr(record, field.name)) for record in records], field.type)
-        for field in schema
-    ]
+    columns = [map(attrgetter(field.name), records) for field in schema]
+    arrays = [_array(column, field.type) for column, field in zip(columns, schema, strict=True)]
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
+def _array(values: Iterable[object], kind: pa.DataType) -> pa.Array:
+    listed = list(values)
+    try:
+        return pa.array(listed, kind)
+    except UnicodeEncodeError:
+        # a lone surrogate, which a model's byte tokens can decode to, has no UTF-8 form
+        return pa.array([_text(value) for value in listed], kind)
+
+
 def _text(value: object) -> object:
-    # A lone surrogate, which a model's byte tokens can decode to, has no UTF-8 form.
-    if isinstance(value, str) and not value.isascii():
-        return value.encode("utf-8", "replace").decode("utf-8")
-    return value
+    return value.encode("utf-8", "replace").decode("utf-8") if isinstance(value, str) else value
 
 
 def _columns(table: pa.Table, record: type[Problem] | type[Rollout]) -> list[list[object]]:

@@ -1,7 +1,8 @@
 """A stand-in for an OpenAI-like completions server, run as a process by tests.
 
 Completion i of a request is `text-<seed + i>`. Faults are taken one a completions request from
-`--faults`, then all is well. It starts a child, as an engine does.
+`--faults`, then all is well; `429/3` asks for three seconds' rest. It starts a child, as an
+engine does.
 """
 
 import argparse
@@ -85,8 +86,10 @@ class Handler(BaseHTTPRequestHandler):
                 record.write(json.dumps(payload) + "\n")
         time.sleep(self.server.options.delay)
         fault = self.server.next_fault()
-        if fault.isdigit():
-            self.answer({"error": f"fault {fault}"}, status=int(fault))
+        status, _, retry_after = fault.partition("/")
+        if status.isdigit():
+            said = f"fault {status} for {self.headers['Authorization']}"
+            self.answer({"error": said}, status=int(status), retry_after=retry_after)
         elif fault == "die":
             os.kill(os.getpid(), signal.SIGKILL)
         elif fault == "disconnect":
@@ -103,11 +106,15 @@ class Handler(BaseHTTPRequestHandler):
         self.answer({"error": "Unauthorized"}, status=401)
         return False
 
-    def answer(self, value: object, *, status: int = 200, is_cut: bool = False) -> None:
+    def answer(
+        self, value: object, *, status: int = 200, is_cut: bool = False, retry_after: str = ""
+    ) -> None:
         content = json.dumps(value).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(content)))
+        if retry_after:
+            self.send_header("Retry-After", retry_after)
         self.end_headers()
         self.wfile.write(content[:-20] if is_cut else content)
         self.close_connection = is_cut

@@ -1,17 +1,20 @@
 """The command line in a real process: exit codes, one paragraph on stderr, Ctrl-C."""
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from flows.cli import app
-from storage.dataset import dataset_lock, read_labels, read_rollouts
+from storage.dataset import dataset_lock, read_labels
+from storage.journal import read_rollouts
 from tests.tiny_models import byte_tokenizer, save_tiny_llama
 
 STOPPED = (
@@ -74,6 +77,16 @@ def test_show_prints_the_heat_map(dataset: Path) -> None:
     assert done.stdout.count("demo-train-000001") == 2
     assert "← first error" in done.stdout
     assert "graded rollouts a step" in done.stdout
+
+
+def test_a_met_budget_is_said_in_the_summary(config: Path, tmp_path: Path) -> None:
+    budget = ("--set", "allocation.budget.rollouts=60", "--set", "problems.limit=5")
+    done = stepmark("generate", "--config", config, "--out", tmp_path, *budget)
+    assert (done.returncode, done.stderr) == (0, "")
+    summary = " ".join(done.stdout.split())
+    assert "The budget was met: 60 rollouts and " in summary
+    assert " of 5 problems are short of what the policy asks for" in summary
+    assert "generated tokens per label" in summary
 
 
 def test_help_teaches() -> None:
@@ -229,3 +242,56 @@ def test_another_policy_in_between_changes_no_label(config: Path, tmp_path: Path
     first = generate()
     assert generate("allocation.policy=fixed", "allocation.num_rollouts=40") != first
     assert generate() == first
+
+
+def graded(tmp_path: Path, rows: Iterable[dict[str, object]]) -> Path:
+    source = tmp_path / "in.jsonl"
+    source.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return source
+
+
+def test_grade_summarises_by_verdict_reason_and_rule(tmp_path: Path) -> None:
+    rows = [{"id": n, "gold": "8", "prediction": f"So \\boxed{{{n}}}"} for n in range(10)]
+    rows.append({"id": "bare", "gold": "8", "prediction": "", "form": "answer"})
+    done = stepmark("grade", "--input", graded(tmp_path, rows), "--output", tmp_path / "out.jsonl")
+    assert (done.returncode, done.stderr) == (0, "")
+    cells = [[cell.strip() for cell in line.split("│")[1:-1]] for line in done.stdout.splitlines()]
+    assert ["✓ correct", "", "1", "9.1"] in cells
+    assert ["✗ incorrect", "", "10", "90.9"] in cells
+    assert ["", "no-answer", "1", "9.1"] in cells
+    assert ["? undecided", "", "0", "0.0"] in cells
+    assert "Answers found by rule: boxed 10, bare 1." in done.stdout
+    assert len((tmp_path / "out.jsonl").read_text().splitlines()) == 11
+
+
+def test_grade_into_standard_output_keeps_the_rows_apart(tmp_path: Path) -> None:
+    source = graded(tmp_path, [{"id": 1, "gold": "8", "prediction": "It is 8."}])
+    done = stepmark("grade", "--input", source, "--output", "/dev/stdout", "--workers", 2)
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["verdict"] == "correct"
+    assert "1 graded" in done.stderr
+
+
+def test_grade_names_the_bad_line(tmp_path: Path) -> None:
+    source = graded(tmp_path, [{"id": 1, "gold": "8", "prediction": "8"}, {"id": 2, "gold": "8"}])
+    done = stepmark("grade", "--input", source, "--output", tmp_path / "out.jsonl")
+    check_error(done, 2, "in.jsonl, line 2: ", "`prediction`")
+    assert not (tmp_path / "out.jsonl").exists()
+
+
+def test_interrupted_grade_leaves_the_output_as_it_was(tmp_path: Path) -> None:
+    rows = ({"id": n, "gold": str(n), "prediction": f"It is {n}. " * 400} for n in range(10_000))
+    source, target = graded(tmp_path, rows), tmp_path / "out.jsonl"
+    target.write_text("old")
+    process = subprocess.Popen(
+        [*COMMAND, "grade", "--input", source, "--output", target],
+        env=ENVIRONMENT, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    while not list(tmp_path.glob(".out.jsonl.*.tmp")):  # grading has begun
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    stdout, stderr = process.communicate(timeout=60)
+    assert (process.returncode, stdout) == (130, "")
+    assert stderr == f"stepmark: stopped. {target} is as it was; run the same command again\n"
+    assert target.read_text() == "old"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.jsonl", "out.jsonl"]

@@ -5,11 +5,14 @@ from pathlib import Path
 import pytest
 
 from flows.evaluation import answer_key, evaluate, sample_candidates, truth_agreement
+from flows.roles import resolve_roles
 from flows.run_config import RunConfig, check_config
-from flows.stages import generate, label_stored, stored_rollouts
+from flows.stages import generate, labeled_solutions
+from flows.stored import stored_work
 from pipeline.demo.problems import demo_problem
 from pipeline.demo.truth import demo_problem_of, step_truths
 from pipeline.errors import ConfigError
+from pipeline.records import Prefix
 from search.evaluate import Method
 from search.scoring import Aggregation, ScriptedScorer
 
@@ -47,9 +50,17 @@ def test_candidates_are_found_again_and_are_root_rollouts_only(tmp_path: Path) -
     (tmp_path / "selection.json").unlink()
     problems = sample_candidates(run, tmp_path, on_progress=lambda _: None)
     assert [len(problem.candidates) for problem in problems] == [4] * 12
-    stored = stored_rollouts(run, tmp_path)
+    root_ids = {one.problem_id: Prefix(one.problem_id).prefix_id for one in problems}
+    texts_of = {
+        work.problem.problem_id: {
+            rollout.text
+            for rollout in work.rollouts
+            if rollout.prefix_id == root_ids[work.problem.problem_id]
+        }
+        for work in stored_work(resolve_roles(run), tmp_path)
+    }
     for problem in problems:
-        texts = {rollout.text for rollout in stored[problem.problem_id][:4]}
+        texts = texts_of[problem.problem_id]
         assert {"".join(candidate.steps) for candidate in problem.candidates} == texts
         assert all(candidate.steps[0].startswith(" ") for candidate in problem.candidates)
 
@@ -57,7 +68,7 @@ def test_candidates_are_found_again_and_are_root_rollouts_only(tmp_path: Path) -
 def test_agreement_with_exact_truth(tmp_path: Path) -> None:
     run = config()
     generate(run, tmp_path, on_progress=lambda _: None)
-    solutions = label_stored(run, tmp_path, stored=stored_rollouts(run, tmp_path))
+    solutions = list(labeled_solutions(run, tmp_path))
     agreement = truth_agreement(solutions, threshold=0.0)
     assert agreement.num_steps == sum(len(one.steps) - 1 for one in solutions)
     assert agreement.num_missed == 0  # a scripted slip never comes right

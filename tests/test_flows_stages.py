@@ -14,10 +14,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from flows.run_config import RunConfig, check_config, load_config
-from flows.stages import Progress, generate, sample_rollouts
+from flows.sampling import Progress, sample_rollouts
+from flows.stages import generate
 from pipeline.errors import ConfigError, DataError
 from pipeline.records import Rollout
-from storage.dataset import dataset_lock, read_labels, read_manifest, read_problems, read_rollouts
+from storage.dataset import dataset_lock, read_labels, read_manifest, read_problems
+from storage.journal import read_rollouts
 
 SCRIPTED = """
 [problems]
@@ -165,7 +167,8 @@ def test_texts_without_any_step_are_an_error_that_says_where_to_look(tmp_path: P
 
 
 def test_a_run_that_is_stopped_midway_goes_on(tmp_path: Path) -> None:
-    run(config(), tmp_path / "whole")
+    some = config(problems={"limit": 24})
+    run(some, tmp_path / "whole")
     expected = digest(tmp_path / "whole" / LABELS)
     for limit in (1, 300, 700):
 
@@ -174,9 +177,9 @@ def test_a_run_that_is_stopped_midway_goes_on(tmp_path: Path) -> None:
                 raise KeyboardInterrupt
 
         with pytest.raises((KeyboardInterrupt, asyncio.CancelledError)):
-            generate(config(), tmp_path / "out", on_progress=stop)
+            generate(some, tmp_path / "out", on_progress=stop)
         assert len(read_rollouts(tmp_path / "out")) >= limit
-    run(config(), tmp_path / "out")
+    run(some, tmp_path / "out")
     assert digest(tmp_path / "out" / LABELS) == expected
 
 
@@ -230,18 +233,29 @@ def check_whole(out: Path, whole: Path) -> None:
         pass
 
 
+TWO_MODELS = "[generator.sampling]\ntemperature = 0.7\n"
+TEXTBOOK = '[allocation]\npolicy = "fixed"\nreuse = false\n'
+
+
 @pytest.mark.parametrize(
-    "shares", [(0.0,), pytest.param((0.0, 0.3, 0.6, 0.9), marks=pytest.mark.slow)]
+    ("more", "shares"),
+    [
+        ("", (0.0,)),
+        pytest.param("", (0.0, 0.3, 0.6, 0.9), marks=pytest.mark.slow),
+        pytest.param(TEXTBOOK, (0.0, 0.5, 0.99), marks=pytest.mark.slow),
+        pytest.param(TWO_MODELS, (0.0, 0.04, 0.3, 0.8), marks=pytest.mark.slow),
+    ],
+    ids=["reuse", "reuse, four times", "textbook", "two models"],
 )
 def test_a_run_killed_at_any_instant_gives_the_same_labels(
-    tmp_path: Path, shares: tuple[float, ...]
+    tmp_path: Path, more: str, shares: tuple[float, ...]
 ) -> None:
     file = tmp_path / "run.toml"
-    file.write_text(SCRIPTED.format(limit=200))
+    file.write_text(SCRIPTED.format(limit=200) + more)
     whole, out = tmp_path / "whole", tmp_path / "out"
     generate(load_config(file), whole, on_progress=lambda _: None)
     num_rows = len(read_rollouts(whole))
-    assert num_rows > 20_000
+    assert num_rows > 8_000
     wanted = [max(1, int(share * num_rows)) for share in shares]
     assert kill_and_rerun(file, out, num_rows=wanted) == len(shares)
     check_whole(out, whole)
@@ -254,6 +268,6 @@ def test_a_killed_transformers_run_gives_the_same_labels(tmp_path: Path) -> None
     whole, out = tmp_path / "whole", tmp_path / "out"
     generate(load_config(file), whole, on_progress=lambda _: None)
     num_rows = len(read_rollouts(whole))
-    assert num_rows > 200
+    assert num_rows > 100
     kill_and_rerun(file, out, num_rows=[1, num_rows // 3, 2 * num_rows // 3])
     check_whole(out, whole)

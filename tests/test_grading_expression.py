@@ -168,7 +168,7 @@ def test_tree(body: str, expected: str) -> None:
         ("17_99", "unparsable"),
         (r"\frac{1}", "unparsable"),
         (r"\frobnicate{3}", "unsupported"),
-        (r"\newcommand{x}{y}", "unsupported"),
+        (r"\newcommand{x}{y}", "unparsable"),
         (r"\sum_{i<j} a", "unsupported"),
         (r"\oint f dz", "unsupported"),
         (r"a \otimes b", "unsupported"),

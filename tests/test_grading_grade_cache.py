@@ -37,6 +37,32 @@ def test_long_answers_are_not_kept() -> None:
     assert cache.of_text(b"key") is None
 
 
+def undecided(reason: str) -> Grade:
+    return Grade(Verdict.UNDECIDED, reason, "1")
+
+
+def test_a_timeout_is_kept_when_it_came_again_twice() -> None:
+    cache = GradeCache(100)
+    kept: list[bool] = []
+    for _ in range(4):
+        cache.keep_answer("g", "1", undecided("timeout"))
+        cache.keep_text(b"key", undecided("timeout"))
+        kept.append(cache.of_answer("g", "1") is not None)
+    assert kept == [False, False, True, True]
+    assert cache.of_text(b"key") is None  # known by its answer
+    assert cache.of_answer("g", "2") is None
+
+
+def test_the_death_of_a_worker_is_never_kept() -> None:
+    cache = GradeCache(100)
+    for _ in range(5):
+        cache.keep_answer("g", "1", undecided("worker-died"))
+        cache.keep_text(b"key", undecided("worker-died"))
+    assert (cache.of_answer("g", "1"), cache.of_text(b"key")) == (None, None)
+    cache.keep_answer("g", "1", undecided("unproven"))
+    assert cache.of_answer("g", "1") == undecided("unproven")
+
+
 def test_only_equal_requests_share_a_key() -> None:
     requests = [
         ("1", "23", False), ("12", "3", False), ("1", "23", True), ("", "123", False),

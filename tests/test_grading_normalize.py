@@ -116,7 +116,7 @@ BODIES = {
         ("y < 6 \\text{ or } y = 8", "y < 6 \\lor y = 8"),
         ("y = 6 or y = 8", "y = 6 \\lor y = 8"),
         ("y = 6 or 8", "y = 6, 8"),
-        ("y > 6 and y < 8", "y > 6 \\land y < 8"),
+        ("y > 6 and y < 8", "y > 6 \\and y < 8"),
         ("(6,8)or(8,6)", "(6,8), (8,6)"),
         ("both 6 and 8", "6, 8"),
         ("Length: 6, width: 8", "\\text{length}=6, \\text{width}=8"),
@@ -300,6 +300,7 @@ OTHER_WORDS = [
     ("8 boxes", "9 boxes"),
 ]
 UNSURE_WORDS = [
+    ("square", "squares the number"),
     ("green", "green or blue"),
     ("green", "neither green nor blue"),
     ("Lena", "Omar beats Lena"),

@@ -1,9 +1,12 @@
 import asyncio
+import gc
 import itertools
 import os
 import pickle
+import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import warnings
@@ -16,7 +19,7 @@ from pydantic import ValidationError
 
 from grading.config import GradingConfig, GradingProfile
 from grading.grade import compare_answers
-from grading.pool import GradePool
+from grading.pool import GradePool, GraderStartError
 from grading.verdict import Grade, Verdict
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -144,6 +147,85 @@ def test_async_grading_leaves_the_event_loop_free(monkeypatch: pytest.MonkeyPatc
         assert asyncio.run(own.agrade("3", "so 3")).verdict is Verdict.CORRECT  # another loop
 
 
+def test_several_completions_of_a_problem_are_graded_in_order() -> None:
+    gold, answer = open_pair()
+    texts = [
+        (f"so \\boxed{{{answer}}}", False),
+        (f"so \\boxed{{{gold}}}", False),
+        ("so it is", True),
+        ("x " * 4000 + f"\\boxed{{{gold}}}", False),
+    ]
+    with GradePool() as own:
+        grades = asyncio.run(own.agrade_all(gold, texts))
+        alone = [own.grade(gold, text, is_truncated=cut_off) for text, cut_off in texts]
+        assert asyncio.run(own.agrade_all(gold, [])) == []
+    assert grades == alone
+    assert grades[1].verdict is grades[3].verdict is Verdict.CORRECT
+    assert grades[2].verdict is Verdict.INCORRECT
+
+
+def test_only_short_pairs_are_graded_on_the_event_loop() -> None:
+    long_list = ", ".join(map(str, range(150)))
+    cases = {
+        "short": ("7", "so 7"),
+        "long gold": (long_list, "so 7"),
+        "long answer": ("7", f"\\boxed{{{long_list}}}"),
+        "long text": ("7", "so " * 2000 + "7"),
+    }
+
+    async def run(own: GradePool) -> dict[str, tuple[bool, Grade]]:
+        found: dict[str, tuple[bool, Grade]] = {}
+        for name, (gold, text) in cases.items():
+            task = asyncio.create_task(own.agrade(gold, text))
+            await asyncio.sleep(0)
+            found[name] = task.done(), await task
+        return found
+
+    with GradePool() as own:
+        found = asyncio.run(run(own))
+        assert {name for name, (is_done, _) in found.items() if is_done} == {"short"}
+        for name, (gold, text) in cases.items():
+            assert found[name][1] == own.grade(gold, text)
+
+
+def test_a_long_batch_lets_other_tasks_run() -> None:
+    texts = [(f"It is {number}. So {number + number % 2}", False) for number in range(3000)]
+
+    async def run(own: GradePool) -> tuple[list[Grade], int]:
+        batch = asyncio.create_task(own.agrade_all("8", texts))
+        turns = 0
+        while not batch.done():
+            await asyncio.sleep(0)
+            turns += 1
+        return await batch, turns
+
+    with GradePool() as own:
+        grades, turns = asyncio.run(run(own))
+    assert [index for index, grade in enumerate(grades) if grade.verdict is Verdict.CORRECT] == [
+        7,
+        8,
+    ]
+    assert turns > 3
+
+
+def test_a_batch_with_one_slow_pair_keeps_the_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STAND_IN_COMMAND", "sleep 60")
+    gold, answer = open_pair()
+    texts = [f"\\boxed{{{gold}}}", f"\\boxed{{{answer}}}", "so it", f"\\boxed{{{gold}}}."]
+    with GradePool(GradingConfig(deadline_seconds=0.3), worker_module=STAND_IN) as own:
+        grades = asyncio.run(own.agrade_all(gold, [(text, True) for text in texts]))
+    assert [grade.reason for grade in grades] == ["text", "timeout", "no-answer", "text"]
+
+
+def test_a_failure_to_start_leaves_a_batch() -> None:
+    gold, answer = open_pair()
+    with (
+        GradePool(worker_module="grading.no_such_module") as own,
+        pytest.raises(GraderStartError, match="did not start"),
+    ):
+        asyncio.run(own.agrade_all(gold, [("so 3", False), (f"\\boxed{{{answer}}}", False)]))
+
+
 def test_many_tasks_wait_outside_the_threads_queue() -> None:
     gold, answer = open_pair()
 
@@ -164,17 +246,42 @@ def test_many_tasks_wait_outside_the_threads_queue() -> None:
     assert queued <= 2
 
 
-def test_equal_requests_at_the_same_time_are_compared_once(
+def test_a_pair_that_times_out_is_compared_three_times_and_no_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("STAND_IN_COMMAND", "sleep 60")
     gold, answer = open_pair()
-    with GradePool(GradingConfig(deadline_seconds=1), worker_module=STAND_IN) as own:
+    with GradePool(GradingConfig(deadline_seconds=0.5), worker_module=STAND_IN) as own:
         texts = [f"Way {number}: \\boxed{{{answer}}}" for number in range(16)]
+        own.start()
         begun = time.monotonic()
         reasons = {grade.reason for grade in own.grade_many([(gold, t, False) for t in texts])}
-        assert time.monotonic() - begun < 10
+        assert 1.5 <= time.monotonic() - begun < 6
+        assert own.grade(gold, texts[0]).reason == "timeout"
     assert reasons == {"timeout"}
+
+
+def test_a_pair_whose_worker_died_is_compared_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    gold, answer = open_pair()
+    with GradePool(worker_module=STAND_IN) as own:
+        monkeypatch.setenv("STAND_IN_COMMAND", "die")
+        own.start()
+        assert own.grade(gold, f"\\boxed{{{answer}}}").reason == "worker-died"
+        monkeypatch.setenv("STAND_IN_COMMAND", "tell")
+        own.grade_answer(f"{gold}+1", f"{answer}+1")  # the successor was started before
+        assert own.grade(gold, f"\\boxed{{{answer}}}").verdict is Verdict.CORRECT
+
+
+@pytest.mark.parametrize("death", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_grade_outlasts_what_happens_to_its_idle_worker(death: signal.Signals) -> None:
+    gold, answer = open_pair()
+    with GradePool(worker_module=STAND_IN) as own:
+        own.grade_answer(f"{gold}+1", f"{answer}+1")
+        os.kill(own.worker_pids[0], death)
+        begun = time.monotonic()
+        grade = asyncio.run(own.agrade(gold, f"\\boxed{{{answer}}}"))
+        assert time.monotonic() - begun < 2
+    assert grade.reason in ("unproven", "timeout")  # the stand-in knows no mathematics
 
 
 def test_threads_share_a_pool() -> None:
@@ -202,6 +309,54 @@ def test_a_closed_pool_says_so_instead_of_waiting() -> None:
     assert not psutil.pid_exists(pid)
     with pytest.raises(RuntimeError, match="closed"):
         own.grade_answer(*open_pair())
+
+
+def test_an_interrupt_at_any_place_leaves_a_pool_that_closes_at_once() -> None:
+    own = GradePool(worker_module=STAND_IN)
+    with pytest.raises(KeyboardInterrupt), own._worker():
+        raise KeyboardInterrupt
+    own.start()
+    (pid,) = own.worker_pids
+    begun = time.monotonic()
+    own.close()
+    assert time.monotonic() - begun < 5
+    assert not psutil.pid_exists(pid)
+
+
+def test_a_pool_that_is_dropped_ends_its_workers() -> None:
+    own = GradePool(GradingConfig(workers=2), worker_module=STAND_IN)
+    own.start()
+    own.grade_answer(*open_pair())
+    asyncio.run(own.agrade_all("7", [("so " * 2000 + "7", False)]))
+    pids = own.worker_pids
+    assert len(pids) == 2
+    del own
+    gc.collect()
+    assert not any(psutil.pid_exists(pid) for pid in pids)
+
+
+LEFT_OPEN = """
+import os, sys
+from grading.pool import GradePool
+pool = GradePool(worker_module="tests.stand_in_worker")
+pool.grade_answer(*sys.argv[1:])
+pid = os.fork()
+if pid == 0:
+    sys.exit()  # with a copy of the pool, whose worker is not its own
+_, status = os.waitpid(pid, 0)
+assert status == 0
+os.kill(*pool.worker_pids, 0)
+print(*pool.worker_pids)
+"""
+
+
+def test_no_worker_outlives_the_interpreter() -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", LEFT_OPEN, *open_pair()],
+        cwd=ROOT, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert not psutil.pid_exists(int(done.stdout))
 
 
 def test_a_pool_cannot_be_pickled() -> None:
@@ -280,9 +435,14 @@ def test_ray_actors_make_pools_of_their_own() -> None:
         def grade(self, gold: str, text: str) -> tuple[str, tuple[int, ...]]:
             return self.pool.grade(gold, text).verdict.value, self.pool.worker_pids
 
-    with warnings.catch_warnings():
+    with (
+        warnings.catch_warnings(),
+        tempfile.TemporaryDirectory(prefix="ray", ignore_cleanup_errors=True) as folder,
+    ):
         warnings.simplefilter("ignore")  # Ray's own
         ray.init(
+            address="local",  # never a cluster that runs already,
+            _temp_dir=folder,  # nor one that others would find
             num_cpus=1,
             include_dashboard=False,
             log_to_driver=False,

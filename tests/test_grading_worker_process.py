@@ -69,6 +69,53 @@ def test_dead_workers_are_replaced_and_the_pair_at_work_is_named(worker: WorkerP
     assert worker.compare("g", "tell").reason not in (first, second)
 
 
+def test_a_worker_killed_while_it_starts_is_started_again(
+    worker: WorkerProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STAND_IN_START_SECONDS", "0.6")
+    worker.start()
+    assert worker.pid is not None
+    first = worker.pid
+    timer = threading.Timer(0.2, os.kill, (first, signal.SIGKILL))
+    timer.start()
+    second = worker.compare("g", "tell")
+    timer.join()
+    assert (second.verdict, second.reason) == (Verdict.CORRECT, str(worker.pid))
+    assert worker.pid != first
+
+
+def test_a_stopped_worker_is_replaced_within_the_time_of_one_grade() -> None:
+    worker = slot(deadline_seconds=1.5)
+    try:
+        first = int(worker.compare("g", "tell").reason)
+        os.kill(first, signal.SIGSTOP)
+        begun = time.monotonic()
+        grade = worker.compare("g", "tell")
+        assert time.monotonic() - begun < 2
+        assert (grade.verdict, grade.reason) == (Verdict.CORRECT, str(worker.pid))
+        assert not psutil.pid_exists(first)
+    finally:
+        worker.stop()
+
+
+@pytest.mark.parametrize("death", [signal.SIGSTOP, signal.SIGKILL])
+def test_a_grade_waits_no_longer_for_a_successor_than_for_a_grade(
+    death: signal.Signals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = slot(deadline_seconds=1)
+    try:
+        first = int(worker.compare("g", "tell").reason)
+        monkeypatch.setenv("STAND_IN_START_SECONDS", "2")
+        os.kill(first, death)
+        begun = time.monotonic()
+        assert worker.compare("g", "tell").reason == "timeout"
+        assert time.monotonic() - begun < 1.5
+        reasons = [worker.compare("g", "tell").reason for _ in range(2)]
+        assert str(worker.pid) in reasons  # the same successor, ready meanwhile
+    finally:
+        worker.stop()
+
+
 def test_a_fault_of_the_comparison_is_undecided(worker: WorkerProcess) -> None:
     assert worker.compare("g", "raise").reason == "failed-ValueError"
     assert worker.compare("g", "nothing").reason == "unproven"

@@ -3,7 +3,8 @@
 import pytest
 
 from grading.verdict import Verdict
-from labeling.allocate import AllocationConfig, AllocationPolicy, Ask, ask
+from labeling.allocate import Allocator, Ask
+from labeling.policies.config import AllocationConfig, AllocationPolicy
 from labeling.steps import StepMethod
 from labeling.tree import PrefixTree
 from pipeline.records import FinishReason, Prefix, Problem, Rollout
@@ -28,6 +29,15 @@ def tree(marks: str) -> PrefixTree:
     return made
 
 
+def textbook(**settings: object) -> AllocationConfig:
+    """A config without reuse, so that only a prefix's own rollouts count."""
+    return AllocationConfig(reuse=False, **settings)  # type: ignore[arg-type]
+
+
+def ask(made: PrefixTree, config: AllocationConfig) -> list[Ask]:
+    return Allocator(made, config).ask()
+
+
 def num_asked(marks: str, config: AllocationConfig) -> int:
     asked = ask(tree(marks), config)
     assert all(one.prefix_id == NODE for one in asked)
@@ -43,7 +53,7 @@ def drawn_until_enough(outcomes: str, config: AllocationConfig) -> list[int]:
 
 
 def test_fixed_draws_k_once() -> None:
-    config = AllocationConfig(policy=AllocationPolicy.FIXED, num_rollouts=16)
+    config = textbook(policy=AllocationPolicy.FIXED, num_rollouts=16)
     assert drawn_until_enough("+" * 99, config) == [16]
     assert num_asked("+" * 7, config) == 9
     assert num_asked("?" * 16, config) == 0
@@ -62,12 +72,12 @@ def test_fixed_draws_k_once() -> None:
     ],
 )
 def test_adaptive_stops_where_the_interval_is_narrow(outcomes: str, draws: list[int]) -> None:
-    assert drawn_until_enough(outcomes, AllocationConfig()) == draws
+    assert drawn_until_enough(outcomes, textbook()) == draws
 
 
 def test_decision_points_do_not_move_after_a_resume_in_between() -> None:
     outcomes = "-" * 9 + "+" + "-" * 89
-    config = AllocationConfig(max_interval_width=0.32)
+    config = textbook(max_interval_width=0.32)
     assert drawn_until_enough(outcomes, config) == [10, 5]
     for num_stored in (11, 12, 13, 14):  # narrow enough at 14, but 15 is the next point
         assert num_asked(outcomes[:num_stored], config) == 15 - num_stored
@@ -75,22 +85,25 @@ def test_decision_points_do_not_move_after_a_resume_in_between() -> None:
 
 
 def test_the_last_increment_ends_at_the_maximum() -> None:
-    config = AllocationConfig(min_rollouts=3, max_rollouts=10, increment=4)
+    config = textbook(min_rollouts=3, max_rollouts=10, increment=4)
     assert drawn_until_enough("+-" * 9, config) == [3, 4, 3]
 
 
 def test_undecided_rollouts_leave_the_denominator() -> None:
-    label = tree("+?-?+").nodes[NODE].label
+    made = tree("+?-?+")
+    Allocator(made, textbook()).close()
+    label = made.nodes[NODE].tally.label
     assert (label.num_rollouts, label.num_graded, label.num_undecided) == (5, 3, 2)
     assert label.mc_value == pytest.approx(2 / 3)
 
 
 def test_a_prefix_with_draws_under_way_is_left_alone() -> None:
     made = tree("+" * 4)
+    allocator = Allocator(made, textbook())
     made.nodes[NODE].num_pending = 6
-    assert ask(made, AllocationConfig()) == []
+    assert allocator.ask() == []
     made.nodes[NODE].num_pending = 0
-    assert ask(made, AllocationConfig()) == [Ask(NODE, 6)]
+    assert allocator.ask() == [Ask(NODE, 6)]
 
 
 def test_gaps_that_lost_rows_leave_are_drawn_again() -> None:

@@ -3,8 +3,8 @@
 import random
 
 from grading.verdict import Verdict
-from labeling.allocate import AllocationConfig
 from labeling.estimate import label_problem
+from labeling.policies.config import AllocationConfig
 from labeling.steps import StepConfig, StepMethod
 from pipeline.records import FinishReason, LabeledSolution, Prefix, Problem, Rollout, StepLabel
 
@@ -34,12 +34,12 @@ ROLLOUTS = [
 ]
 
 
-def labels(rollouts: list[Rollout]) -> list[LabeledSolution]:
+def labels(rollouts: list[Rollout], *, reuse: bool = False) -> list[LabeledSolution]:
     return label_problem(
         PROBLEM,
         rollouts,
         steps=StepConfig(method=StepMethod.NEWLINE),
-        allocation=AllocationConfig(solutions_per_problem=3),
+        allocation=AllocationConfig(solutions_per_problem=3, reuse=reuse),
     )
 
 

@@ -16,8 +16,13 @@ import pytest
 from pipeline.config import SamplingConfig
 from pipeline.errors import EngineError
 from pipeline.records import FinishReason
-from pipeline.samplers.openai_client import CompletionsClient, ServerFaultError, ServerHangError
-from pipeline.samplers.sampler import Completion, SamplingRequest
+from pipeline.samplers.openai_client import (
+    CompletionsClient,
+    ServerFaultError,
+    ServerHangError,
+    retry_after_seconds,
+)
+from pipeline.samplers.sampler import Completion, EngineBusyError, SamplingRequest
 
 STAND_IN = Path(__file__).with_name("stand_in_server.py")
 SAMPLING = SamplingConfig(
@@ -156,6 +161,49 @@ def test_a_lasting_fault_is_named_after_four_attempts(
     with pytest.raises(ServerFaultError, match=f"(?s){said}"):
         sample(url, request())
     assert len(recorded(record)) == 4
+
+
+def test_retry_after_is_waited_for(serve: Serve) -> None:
+    url = serve("--faults", "429/0.6,503/0.6")
+    started = time.monotonic()
+    assert sample(url, request()) == WANTED
+    assert 1.2 <= time.monotonic() - started < 10
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [
+        (None, 0),
+        ("7", 7),
+        ("-3", 0),
+        ("soon", 0),
+        ("nan", 0),
+        ("1e300", 3600),
+        ("Wed, 21 Oct 2015 07:28:00 GMT", 0),
+        ("Wed, 21 Oct 2099 07:28:00 GMT", 3600),
+        ("99999999999999999999 Oct", 0),
+    ],
+)
+def test_retry_after_is_read(header: str | None, seconds: float) -> None:
+    assert retry_after_seconds(header) == seconds
+
+
+def test_a_server_that_wants_a_long_rest_is_left_to_the_caller(
+    serve: Serve, tmp_path: Path
+) -> None:
+    record = tmp_path / "requests.jsonl"
+    url = serve("--faults", "429/300", "--record", str(record))
+    with pytest.raises(EngineBusyError, match="answered 429") as busy:
+        sample(url, request())
+    assert busy.value.retry_after_seconds == 300
+    assert len(recorded(record)) == 1
+
+
+@pytest.mark.parametrize("fault", ["400", "500"])
+def test_a_key_that_the_server_repeats_is_not_repeated(serve: Serve, fault: str) -> None:
+    with pytest.raises(EngineError, match=r"for Bearer \(API key\)") as error:
+        sample(serve("--faults", fault, "--faults-repeat"), request())
+    assert "secret" not in str(error.value)
 
 
 def test_a_refusal_is_not_retried(serve: Serve, tmp_path: Path) -> None:

@@ -52,6 +52,7 @@ def test_command_for_the_cpu_build(tmp_path: Path) -> None:
         "--seed": "3",
     }
     assert {"--enforce-eager", "--no-enable-chunked-prefill"} <= set(command)
+    assert "--enable-prompt-tokens-details" in command
     assert "--trust-remote-code" not in command
 
 

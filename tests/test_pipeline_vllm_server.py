@@ -17,12 +17,13 @@ import httpx
 import psutil
 import pytest
 
-from pipeline.config import EngineConfig, ModelConfig, SamplingConfig
+from pipeline.config import EngineConfig, EngineKind, ModelConfig, SamplingConfig
 from pipeline.errors import EngineError
 from pipeline.records import FinishReason
+from pipeline.samplers.openai_server import open_openai_servers
 from pipeline.samplers.sampler import SEED_SPACE, Completion, SamplingRequest
 from pipeline.samplers.supervised_server import SupervisedServer
-from pipeline.samplers.vllm_server import open_vllm_server, vllm_available
+from pipeline.samplers.vllm_server import SERVED_NAME, open_vllm_server, vllm_available
 
 T = TypeVar("T")
 ROOT = Path(__file__).parents[1]
@@ -270,6 +271,33 @@ def test_a_long_request_is_clipped_and_a_bad_one_fails_alone(
     assert isinstance(unknown, EngineError)
     assert "1000000 is out of vocabulary" in str(unknown)
     assert running.server.num_restarts == 0
+
+
+@real
+@patient
+def test_a_client_of_the_running_server_gets_the_same(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """engine.kind = openai against a real vLLM: what it asks, checks and gets."""
+    process = psutil.Process(running.server.process_group).children()[0]
+    monkeypatch.setenv("STEPMARK_TEST_KEY", process.environ()["VLLM_API_KEY"])
+    engine = EngineConfig(
+        kind=EngineKind.OPENAI,
+        urls=(running.server.base_url,),
+        api_key_env="STEPMARK_TEST_KEY",
+        served_model=SERVED_NAME,
+        startup_seconds=20,
+    )
+    requests = [running.request(f"{i} + 4 = 7. So", num_samples=4, seed=9 * i) for i in range(12)]
+
+    async def through_the_client() -> list[list[Completion]]:
+        async with open_openai_servers(ModelConfig(), engine) as sampler:
+            return await asyncio.gather(*(sampler.sample(request) for request in requests))
+
+    async def through_the_server() -> list[list[Completion]]:
+        return await asyncio.gather(*(running.server.sample(request) for request in requests))
+
+    assert running.run(through_the_client()) == running.run(through_the_server())
 
 
 @real

@@ -14,19 +14,17 @@ from grading.verdict import Verdict
 from pipeline.errors import ConfigError, DataError, DatasetLockedError
 from pipeline.records import FinishReason, Problem, Rollout
 from storage.dataset import (
-    Journal,
-    compact,
     dataset_lock,
     dataset_path,
     read_labels,
     read_manifest,
     read_problems,
-    read_rollouts,
     write_labels,
     write_manifest,
     write_problems,
 )
 from storage.files import file_hash, write_json, write_whole
+from storage.journal import Journal, read_rollouts
 from storage.schema import LABELS, ROLLOUTS, SCHEMA_VERSION, VERSION_KEY
 
 PROBLEM = Problem("p", "Q?", "1", "test", "train")
@@ -42,61 +40,6 @@ def rollout(index: int, text: str = " a\n#### 1") -> Rollout:
 def append(path: Path, *rollouts: Rollout) -> None:
     with Journal(path) as journal:
         journal.append(rollouts)
-
-
-def test_the_journal_gives_back_what_was_appended(tmp_path: Path) -> None:
-    rows = [
-        rollout(0),
-        rollout(1, 'é数\u0000\r\n"🙂'),
-        replace(rollout(2), verdict=Verdict.UNDECIDED),
-    ]
-    append(tmp_path, *rows[:2])
-    append(tmp_path, rows[2])
-    assert read_rollouts(tmp_path) == rows
-    assert len(list((tmp_path / "rollouts").iterdir())) == 2
-    assert read_rollouts(tmp_path, sampling_digests={"other"}) == []
-
-
-def test_lone_surrogates_are_replaced(tmp_path: Path) -> None:
-    append(tmp_path, rollout(0, "a\ud800b"))
-    assert [one.text for one in read_rollouts(tmp_path)] == ["a?b"]
-
-
-def test_rows_are_flushed_after_the_given_time(tmp_path: Path) -> None:
-    with Journal(tmp_path, flush_seconds=0.0) as journal:
-        journal.append([rollout(0)])
-        assert read_rollouts(tmp_path) == [rollout(0)]
-    with Journal(tmp_path, flush_seconds=1e9) as journal:
-        journal.append([rollout(1)])
-        assert len(read_rollouts(tmp_path)) == 1
-        journal.flush()
-        assert len(read_rollouts(tmp_path)) == 2
-
-
-def test_compaction_merges_parts_and_drops_duplicates(tmp_path: Path) -> None:
-    for index in (0, 1, 1, 2):
-        append(tmp_path, rollout(index))
-    compact(tmp_path)
-    (part,) = (tmp_path / "rollouts").iterdir()
-    assert part.name == "part-000004.parquet"
-    assert pq.ParquetFile(part).metadata.num_rows == 3
-    assert read_rollouts(tmp_path) == [rollout(0), rollout(1), rollout(2)]
-    before = file_hash(part)
-    compact(tmp_path)
-    assert file_hash(part) == before
-    append(tmp_path, rollout(3))
-    assert (tmp_path / "rollouts" / "part-000005.parquet").exists()
-
-
-def test_a_crash_during_compaction_loses_and_doubles_nothing(tmp_path: Path) -> None:
-    for index in (0, 1, 2):
-        append(tmp_path, rollout(index))
-    saved = {part.name: part.read_bytes() for part in (tmp_path / "rollouts").iterdir()}
-    compact(tmp_path)
-    (tmp_path / "rollouts" / "part-000002.parquet").write_bytes(saved["part-000002.parquet"])
-    assert sorted(one.rollout_index for one in read_rollouts(tmp_path)) == [0, 1, 2]
-    compact(tmp_path)
-    assert len(list((tmp_path / "rollouts").iterdir())) == 1
 
 
 def test_temporary_files_are_not_read_and_are_removed_under_the_lock(tmp_path: Path) -> None:
@@ -139,7 +82,8 @@ AS_NOBODY = """
 import os, sys
 from pathlib import Path
 from pipeline.errors import DataError
-from storage.dataset import dataset_lock, Journal
+from storage.dataset import dataset_lock
+from storage.journal import Journal
 from storage.files import write_json
 if os.getuid() == 0:
     os.setuid(65534)
@@ -241,13 +185,14 @@ def test_a_bad_file_is_named(tmp_path: Path, damage: str) -> None:
 
 def test_the_label_snapshot_of_a_split_is_replaced_whole(tmp_path: Path) -> None:
     empty = LABELS.empty_table()
-    write_labels(tmp_path, {"train": empty, "dev": empty})
+    for split in ("train", "dev"):
+        write_labels(tmp_path, split, [empty])
     folder = tmp_path / "labels"
     for split in ("train", "dev"):  # a snapshot in two files, as another version may write
         (folder / f"{split}-00000-of-00001.parquet").rename(
             folder / f"{split}-00001-of-00002.parquet"
         )
-    write_labels(tmp_path, {"train": empty})
+    write_labels(tmp_path, "train", [empty])
     left = sorted(one.name for one in folder.iterdir())
     assert left == ["dev-00001-of-00002.parquet", "train-00000-of-00001.parquet"]
     assert read_labels(tmp_path) == []

@@ -58,10 +58,10 @@ def written(tmp_path: Path, hard_threshold: float = 0.0) -> Path:
         completer="c",
         generator="g",
         sampling_digest="d",
-        grader_version="v",
+        grader_versions=["v", "w"],
         hard_threshold=hard_threshold,
     )
-    write_labels(tmp_path, {"train": table})
+    write_labels(tmp_path, "train", [table])
     return tmp_path / "labels" / "train-00000-of-00001.parquet"
 
 
@@ -126,7 +126,7 @@ def test_datasets_loads_the_snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_an_empty_table_has_the_columns() -> None:
     table = labels_to_table(
-        [], completer="c", generator="g", sampling_digest="d", grader_version="v", hard_threshold=0
+        [], completer="c", generator="g", sampling_digest="d", grader_versions=[], hard_threshold=0
     )
     assert table.column_names == list(COLUMNS)
     assert labels_from_table(table) == []
@@ -139,7 +139,7 @@ def changed(column: str, value: object) -> pa.Table:
         completer="c",
         generator="g",
         sampling_digest="d",
-        grader_version="v",
+        grader_versions=["v", "w"],
         hard_threshold=0.0,
     )
     at = table.column_names.index(column)

@@ -14,13 +14,18 @@ off at once. Starting, judging and replacing servers is not done here.
 """
 
 import logging
-from typing import Annotated, Literal, TypeVar
+import math
+import time
+from dataclasses import replace
+from email.utils import parsedate_to_datetime
+from typing import Annotated, Literal, TypeVar, cast
 
 import httpx
 from pydantic import BaseModel, Field, ValidationError
 from tenacity import (
     AsyncRetrying,
-    retry_if_exception_type,
+    RetryCallState,
+    retry_if_exception,
     stop_after_attempt,
     wait_exponential,
     wait_random,
@@ -28,16 +33,26 @@ from tenacity import (
 
 from pipeline.errors import EngineError
 from pipeline.records import FinishReason
-from pipeline.samplers.sampler import Completion, SamplingRequest, cut_off_at_once
+from pipeline.samplers.sampler import (
+    Completion,
+    EngineBusyError,
+    EngineFaultError,
+    SamplingRequest,
+    cut_off_at_once,
+)
 
 logger = logging.getLogger(__name__)
 
 AnswerT = TypeVar("AnswerT", bound=BaseModel)
 
 TRANSIENT_STATUSES = frozenset({408, 429, 500, 502, 503, 504})
+LONGEST_WAIT_SECONDS = 30.0
+"""Between two attempts. A server that asks for more (`Retry-After`) is left to the caller."""
+_LONGEST_REST_SECONDS = 3600.0
+_NOT_FOUND, _TOO_MANY_REQUESTS = 404, 429
 
 
-class ServerFaultError(EngineError):
+class ServerFaultError(EngineFaultError):
     """The server did not answer properly, after all retries: it is down, sick or busy.
 
     The same request may succeed elsewhere or after a restart. A plain EngineError from this
@@ -51,6 +66,10 @@ class ServerHangError(ServerFaultError):
 
 class _TransientError(ServerFaultError):
     """One failed attempt."""
+
+
+class _BusyError(_TransientError, EngineBusyError):
+    """One attempt answered with 429."""
 
 
 class CompletionsClient:
@@ -72,6 +91,7 @@ class CompletionsClient:
         self.num_clipped_requests = 0
         """Requests with less room in the context than `max_tokens`."""
         self._model_name = model_name
+        self._api_key = api_key
         self._request_seconds = request_seconds
         self._num_attempts = num_attempts
         self._first_wait_seconds = first_wait_seconds
@@ -91,12 +111,12 @@ class CompletionsClient:
         await self._http.aclose()
 
     async def is_healthy(self, *, seconds: float = 10.0) -> bool:
-        """Whether `/health` answers 200 within `seconds`."""
+        """Whether `/health` answers 200 within `seconds`; a server without that page is well."""
         try:
             response = await self._http.get("/health", timeout=seconds)
         except httpx.HTTPError:
             return False
-        return response.is_success
+        return response.is_success or response.status_code == _NOT_FOUND
 
     async def load_model_card(self) -> int | None:
         """Check that the server serves the model; keep and return its context in tokens.
@@ -125,11 +145,10 @@ class CompletionsClient:
         if room < 1:
             return cut_off_at_once(request)
         payload = self._payload(request, max_tokens=room)
-        first_wait = self._first_wait_seconds
         for_answer = AsyncRetrying(
-            retry=retry_if_exception_type(_TransientError),
+            retry=retry_if_exception(_is_worth_a_wait),
             stop=stop_after_attempt(self._num_attempts),
-            wait=wait_exponential(multiplier=first_wait, max=30.0) + wait_random(0, first_wait),
+            wait=self._pause,
             reraise=True,
         )
         async for attempt in for_answer:
@@ -137,6 +156,14 @@ class CompletionsClient:
                 answer = await self._call("POST", "/v1/completions", payload, _Answer)
                 return _completions(answer, num_samples=request.num_samples)
         raise AssertionError("tenacity returns or raises")
+
+    def _pause(self, state: RetryCallState) -> float:
+        """Seconds before the next attempt: exponential, and at least what the server asks for."""
+        first = self._first_wait_seconds
+        back_off = wait_exponential(multiplier=first, max=LONGEST_WAIT_SECONDS)(state)
+        fault = state.outcome.exception() if state.outcome is not None else None
+        asked = fault.retry_after_seconds if isinstance(fault, EngineFaultError) else 0.0
+        return max(back_off, asked) + wait_random(0, first)(state)
 
     def _payload(self, request: SamplingRequest, *, max_tokens: int) -> dict[str, object]:
         sampling = request.sampling
@@ -193,15 +220,44 @@ class CompletionsClient:
         except httpx.HTTPError as error:
             raise _TransientError(f"{where}: {type(error).__name__}: {error}") from error
         if response.status_code in TRANSIENT_STATUSES:
-            raise _TransientError(f"{where} answered {response.status_code}: {_excerpt(response)}")
+            is_busy = response.status_code == _TOO_MANY_REQUESTS
+            fault = (_BusyError if is_busy else _TransientError)(
+                f"{where} answered {response.status_code}: {self._excerpt(response)}"
+            )
+            fault.retry_after_seconds = retry_after_seconds(response.headers.get("Retry-After"))
+            raise fault
         if not response.is_success:
             raise EngineError(
-                f"{where} refuses the request with {response.status_code}: {_excerpt(response)}"
+                f"{where} refuses the request with {response.status_code}: "
+                f"{self._excerpt(response)}"
             )
         try:
             return answer_type.model_validate_json(response.content)
         except ValidationError as error:
             raise _TransientError(f"{where} answered with garbage: {error}") from error
+
+    def _excerpt(self, response: httpx.Response) -> str:
+        """The beginning of the body; a server that repeats the API key is not repeated."""
+        text = response.text[:500].strip() or "(no body)"
+        return text.replace(self._api_key, "(API key)") if self._api_key else text
+
+
+def _is_worth_a_wait(error: BaseException) -> bool:
+    return isinstance(error, _TransientError) and error.retry_after_seconds <= LONGEST_WAIT_SECONDS
+
+
+def retry_after_seconds(header: str | None) -> float:
+    """What a `Retry-After` header asks for, in seconds or as a date; 0 for none and nonsense."""
+    if header is None:
+        return 0.0
+    try:
+        seconds = float(header)
+    except ValueError:
+        try:
+            seconds = parsedate_to_datetime(header).timestamp() - time.time()
+        except ValueError:
+            return 0.0
+    return min(max(seconds, 0.0), _LONGEST_REST_SECONDS) if math.isfinite(seconds) else 0.0
 
 
 class _Choice(BaseModel):
@@ -213,6 +269,8 @@ class _Choice(BaseModel):
 
 class _Answer(BaseModel):
     choices: list[_Choice]
+    usage: object = None
+    """Only told by some servers, and no reason to refuse an answer."""
 
 
 class _ModelCard(BaseModel):
@@ -231,7 +289,17 @@ def _completions(answer: _Answer, *, num_samples: int) -> list[Completion]:
         raise _TransientError(
             f"asked for {num_samples} completions, got {len(indices)} numbered {indices}"
         )
-    return [_completion(choice) for choice in choices]
+    completions = [_completion(choice) for choice in choices]
+    cached = _cached_prompt_tokens(answer.usage)
+    return [replace(completions[0], num_cached_prompt_tokens=cached), *completions[1:]]
+
+
+def _cached_prompt_tokens(usage: object) -> int | None:
+    """`usage.prompt_tokens_details.cached_tokens`, where the server tells it."""
+    found: object = usage
+    for key in ("prompt_tokens_details", "cached_tokens"):
+        found = cast("dict[str, object]", found).get(key) if isinstance(found, dict) else None
+    return found if isinstance(found, int) and not isinstance(found, bool) else None
 
 
 def _completion(choice: _Choice) -> Completion:
@@ -245,7 +313,3 @@ def _completion(choice: _Choice) -> Completion:
         finish_reason=FinishReason(choice.finish_reason),
         num_tokens=len(choice.token_ids),
     )
-
-
-def _excerpt(response: httpx.Response) -> str:
-    return response.text[:500].strip() or "(no body)"

@@ -9,37 +9,70 @@ reads).
 import hashlib
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Protocol
 
 from pipeline.config import SamplingConfig
+from pipeline.errors import EngineError
 from pipeline.records import FinishReason
 
 SEED_SPACE = 2**62
 """Seeds lie in [0, SEED_SPACE): they fit int64 with room for children."""
 
 
+class SamplingStage(StrEnum):
+    """What is drawn: whole solutions, or rollouts of prefixes. Costs are counted by stage."""
+
+    SOLUTIONS = "solutions"
+    PREFIXES = "prefixes"
+
+
 @dataclass(frozen=True, slots=True)
 class SamplingRequest:
-    """`num_samples` completions of one prompt; `prompt_ids` has at least one token."""
+    """`num_samples` completions of one prompt; `prompt_ids` has at least one token.
+
+    Requests with the same `affinity` share a beginning: a sampler with several engines
+    sends them to one, whose prefix cache then hits.
+    """
 
     prompt: str
     prompt_ids: tuple[int, ...]
     num_samples: int
     seed: int
     sampling: SamplingConfig
+    affinity: str = ""
+    stage: SamplingStage = SamplingStage.PREFIXES
 
 
 @dataclass(frozen=True, slots=True)
 class Completion:
     """Raw engine output: the text after the prompt, without stop string and end token.
 
-    `num_tokens` counts generated tokens, the end token included.
+    `num_tokens` counts generated tokens, the end token included. `num_cached_prompt_tokens`
+    of a request's prompt were found in the engine's cache; its first completion says so,
+    None where the engine does not tell; a completion is the same with and without.
     """
 
     text: str
     finish_reason: FinishReason
     num_tokens: int
+    num_cached_prompt_tokens: int | None = field(default=None, compare=False)
+
+
+class EngineFaultError(EngineError):
+    """An engine could not answer: it is down, sick or busy.
+
+    The same request may succeed on another engine, or later. A plain EngineError from
+    `sample` means that the request itself is refused, or that no engine is left.
+    """
+
+    retry_after_seconds: float = 0.0
+    """How long the engine wants to be left alone."""
+
+
+class EngineBusyError(EngineFaultError):
+    """The engine is well and has too much to do; the request is not to blame."""
 
 
 class Sampler(Protocol):

@@ -58,6 +58,10 @@ class ServerPlan:
         return self.state_path / f"{self.name}.pid.json"
 
 
+class ServerLostError(EngineError):
+    """The server died, and all its replacements."""
+
+
 @asynccontextmanager
 async def open_server(plan: ServerPlan) -> AsyncGenerator["SupervisedServer"]:
     """Start the server and wait until it is ready; end it on leaving, whatever happened.
@@ -169,8 +173,8 @@ class SupervisedServer:
             try:
                 await self.start()
             except EngineError as error:
-                self._failure = error
-                raise
+                self._failure = ServerLostError(str(error))
+                raise self._failure from error
 
     async def _is_well(self) -> bool:
         is_alive = self._group is not None and self._group.is_alive()
@@ -202,7 +206,7 @@ class SupervisedServer:
 
     def _failure_after(self, fault: ServerFaultError) -> EngineError:
         tail = self._group.log_tail() if self._group is not None else ""
-        return EngineError(
+        return ServerLostError(
             f"{self._plan.name} failed for good after {self.num_restarts} restarts "
             f"(engine.max_restarts={self._plan.max_restarts}): {fault}. {_ADVICE} "
             f"Finished rollouts are kept. The log is {self._plan.log_path}; it ends:\n{tail}"

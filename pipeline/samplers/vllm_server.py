@@ -143,7 +143,7 @@ def server_command(
         "--max-num-seqs": engine.max_num_seqs,
         "--max-model-len": engine.max_model_len,
     }
-    flags = ["--disable-uvicorn-access-log"]
+    flags = ["--disable-uvicorn-access-log", "--enable-prompt-tokens-details"]
     if model.trust_remote_code:
         flags.append("--trust-remote-code")
     if build is VllmBuild.CPU:

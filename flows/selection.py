@@ -1,0 +1,75 @@
+"""Which problems of a dataset folder the present run is about: its `selection.json`."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from pipeline.errors import ConfigError, DataError
+from pipeline.records import Problem
+from storage.dataset import read_problems
+from storage.files import write_json
+from storage.problems import Rejection
+
+
+class Purpose(StrEnum):
+    """What a dataset folder is for; the two do not share one."""
+
+    LABELS = "labels"
+    CANDIDATES = "candidates"
+
+
+def write_selection(
+    out: Path,
+    problems: Sequence[Problem],
+    *,
+    purpose: Purpose,
+    split: str,
+    rejections: Sequence[Rejection],
+) -> None:
+    """Keep the ids in their order, and the rows that were no usable problems."""
+    write_json(
+        out / "selection.json",
+        {
+            "purpose": purpose,
+            "split": split,
+            "problem_ids": [problem.problem_id for problem in problems],
+            "rejected_rows": [asdict(rejection) for rejection in rejections],
+        },
+    )
+
+
+def check_purpose(out: Path, purpose: Purpose) -> None:
+    """Raise ConfigError where the folder serves another purpose."""
+    if not (out / "selection.json").exists():
+        return
+    found = _selection(out).get("purpose")
+    if found != purpose:
+        raise ConfigError(f"{out} holds {found}, not {purpose}; give another folder")
+
+
+def selected_problems(out: Path) -> list[Problem]:
+    """The problems of the present selection, in its order and of its split."""
+    selection = _selection(out)
+    stored = {problem.problem_id: problem for problem in read_problems(out)}
+    return [
+        replace(stored[problem_id], split=selection["split"])
+        for problem_id in selection["problem_ids"]
+    ]
+
+
+def rejected_rows(out: Path) -> list[dict[str, object]]:
+    """The rejected rows of the present selection: `row` and `reason` each."""
+    return list(_selection(out)["rejected_rows"])
+
+
+def _selection(out: Path) -> dict[str, Any]:
+    file = out / "selection.json"
+    try:
+        return json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise DataError(
+            f"{file} cannot be read ({error}); run `stepmark generate` again"
+        ) from error

@@ -1,0 +1,44 @@
+"""What a run may spend, and what it has spent.
+
+A run that meets its budget asks for nothing more; what is under way is finished, written
+and counted, so the last requests overshoot a budget of tokens or minutes. A budget of
+rollouts is exact: draws are reserved before they are asked for.
+"""
+
+from dataclasses import dataclass, field
+from time import monotonic
+
+from labeling.policies.config import BudgetConfig
+
+
+@dataclass(slots=True)
+class Budget:
+    """Counts what is drawn against the limits, from the moment it is made."""
+
+    limits: BudgetConfig
+    num_tokens: int = 0
+    num_reserved: int = 0
+    _started: float = field(default_factory=monotonic)
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether a limit is met."""
+        limits = self.limits
+        return (
+            (limits.tokens is not None and self.num_tokens >= limits.tokens)
+            or (limits.rollouts is not None and self.num_reserved >= limits.rollouts)
+            or (limits.minutes is not None and monotonic() - self._started >= 60 * limits.minutes)
+        )
+
+    def reserve(self, num_samples: int) -> int:
+        """How many of `num_samples` may be drawn; they count as spent."""
+        if self.is_spent:
+            return 0
+        if self.limits.rollouts is not None:
+            num_samples = min(num_samples, self.limits.rollouts - self.num_reserved)
+        self.num_reserved += num_samples
+        return num_samples
+
+    def spend(self, num_tokens: int) -> None:
+        """Count generated tokens."""
+        self.num_tokens += num_tokens

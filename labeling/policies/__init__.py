@@ -1,0 +1,1 @@
+"""How many more rollouts a prefix needs, one policy a module; papers in their docstrings."""

@@ -1,0 +1,222 @@
+"""Passes: which rollouts count for which prefixes, and that nothing else does."""
+
+import random
+from collections.abc import Sequence
+from itertools import product
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from grading.verdict import Verdict
+from labeling.allocate import Allocator
+from labeling.estimate import label_problem
+from labeling.policies.config import AllocationConfig, AllocationPolicy
+from labeling.steps import StepConfig, StepMethod, split_steps
+from labeling.tree import PrefixTree, Tally, build_tree
+from pipeline.records import FinishReason, Prefix, Problem, Rollout, StepLabel
+
+PROBLEM = Problem("p", "q", "1", "test", "train")
+OK, BAD, OPEN = Verdict.CORRECT, Verdict.INCORRECT, Verdict.UNDECIDED
+MANY = AllocationConfig(policy=AllocationPolicy.FIXED, num_rollouts=1024)
+
+
+def rollout(
+    steps: Sequence[str], index: int, text: str, verdict: Verdict = BAD, *, cut: bool = False
+) -> Rollout:
+    return Rollout(
+        "p", Prefix("p", tuple(steps)).prefix_id, index, text, "" if cut else "1", verdict, "r",
+        FinishReason.LENGTH if cut else FinishReason.STOP, 1, "c", "d", "g", index, "now",
+    )  # fmt: skip
+
+
+def tallies(
+    rollouts: Sequence[Rollout],
+    config: AllocationConfig = MANY,
+    *,
+    method: StepMethod = StepMethod.NEWLINE,
+    solutions: Sequence[Rollout] | None = None,
+) -> dict[tuple[str, ...], Tally]:
+    """The counts by steps when everything stored is counted."""
+    tree = build_tree(PROBLEM, rollouts, method=method, solutions=solutions)
+    Allocator(tree, config, reuse_solutions=solutions is None).close()
+    return {node.prefix.steps: node.tally for node in tree.nodes.values()}
+
+
+SOLUTION = rollout((), 0, "a\nb\nc\nd")
+A, AB, ABC = ("a",), ("a", "\nb"), ("a", "\nb", "\nc")
+
+
+def test_a_solution_passes_through_its_proper_prefixes() -> None:
+    assert tallies([SOLUTION]) == {steps: Tally(incorrect=1, reused=1) for steps in (A, AB, ABC)}
+
+
+def test_without_reuse_only_own_rollouts_count() -> None:
+    rows = [SOLUTION, rollout(A, 0, "\nb\nc\nd", OK), rollout(AB, 0, "\nz")]
+    found = tallies(rows, MANY.model_copy(update={"reuse": False}))
+    assert found == {A: Tally(correct=1), AB: Tally(incorrect=1), ABC: Tally()}
+
+
+@pytest.mark.parametrize(
+    ("text", "reached"),
+    [
+        ("\nb\nc\nd", [AB, ABC]),
+        ("\nb\nc\nz", [AB, ABC]),
+        ("\nb\nz\nc\nd", [AB]),  # leaves the solution's path
+        ("\nb\nc", [AB]),  # ends with c: no continuation of it
+        ("\nb", []),
+        ("\nb\nc\n", [AB]),  # white space at the end begins no step
+        ("\nb\nc\n---", [AB]),  # nor does a line without content
+        ("\nb\nc\n#### 5", [AB]),  # the answer belongs to the step before it
+        ("\n\nb\nc\nd", []),  # another text between the steps is another prefix
+        ("\nb \nc\nd", [AB]),  # so is white space of its own: "\nb" then " \nc"
+        ("\nB\nc\nd", []),
+        (" and\nb\nc\nd", []),  # goes on in the line: its first step is not a
+        ("", []),
+    ],
+)
+def test_a_pass_has_the_same_steps_and_goes_on(text: str, reached: list[tuple[str, ...]]) -> None:
+    if text == "\nb \nc\nd":
+        assert split_steps("a" + text, StepMethod.NEWLINE)[1:3] == ("\nb", " \nc")
+    found = tallies([SOLUTION, rollout(A, 0, text, OK)])
+    assert found[A] == Tally(correct=1, incorrect=1, reused=1)
+    for steps in (AB, ABC):
+        passes = int(steps in reached)
+        assert found[steps] == Tally(correct=passes, incorrect=1, reused=1 + passes)
+
+
+def test_a_text_that_splits_differently_is_no_pass() -> None:
+    """With `auto` a later blank line or marker changes where all steps are cut."""
+    rows = [SOLUTION, rollout(A, 0, "\nb\nc\n\nd", OK), rollout(A, 1, "\nStep 2: b\nc", OK)]
+    found = tallies(rows, method=StepMethod.AUTO)
+    assert found[A] == Tally(correct=2, incorrect=1, reused=1)  # drawn from it, so they count
+    assert found[AB] == found[ABC] == Tally(incorrect=1, reused=1)
+
+
+def test_text_that_closes_an_open_display_moves_the_cuts_and_is_no_pass() -> None:
+    solution = rollout((), 0, "a $$\nb\nc")
+    rows = [solution, rollout(("a $$",), 0, "\nb $$\nc", OK), rollout(("a $$",), 1, "\nb\nc", OK)]
+    found = tallies(rows)
+    assert found["a $$",] == Tally(correct=2, incorrect=1, reused=1)
+    assert found["a $$", "\nb"] == Tally(correct=1, incorrect=1, reused=2)
+
+
+def test_verdicts_and_cut_offs_are_passed_on_as_they_are() -> None:
+    rows = [
+        SOLUTION,
+        rollout(A, 0, "\nb\nc", OPEN),
+        rollout(A, 1, "\nb\nc", BAD, cut=True),
+        rollout(A, 2, "\nb\nc", OK),
+        rollout(A, 3, "\nb", BAD, cut=True),  # cut inside b: it may have become another step
+    ]
+    assert tallies(rows)[AB] == Tally(correct=1, incorrect=2, undecided=1, truncated=1, reused=4)
+    assert tallies(rows)[AB].label == StepLabel(4, 4, 1, 2, 1, 1)
+
+
+def test_every_solution_counts_for_the_prefixes_that_it_shares() -> None:
+    rows = [SOLUTION, rollout((), 1, "a\nb\nx", OK), rollout((), 2, "a", OK)]
+    found = tallies(rows)
+    assert found[A] == found[AB] == Tally(correct=1, incorrect=1, reused=2)
+    assert found[ABC] == Tally(incorrect=1, reused=1)
+
+
+def test_solutions_of_another_generator_are_never_counted() -> None:
+    others = [rollout((), 0, "a\nb\nc\nd", OK), rollout((), 1, "a\nb\nx", OK)]
+    own_root = rollout((), 0, "a\nb\nc\nq", OK)  # the completer's own, in the same folder
+    rows = [own_root, rollout(A, 0, "\nb\nc\nd", OK), rollout(AB, 0, "\nz")]
+    found = tallies(rows, solutions=others)
+    assert found == {
+        A: Tally(correct=1),
+        AB: Tally(correct=1, incorrect=1, reused=1),
+        ABC: Tally(correct=1, reused=1),
+    }
+    (first, second) = label_problem(
+        PROBLEM,
+        rows,
+        steps=StepConfig(method=StepMethod.NEWLINE),
+        allocation=MANY,
+        solutions=others,
+    )
+    assert first.labels[-1] == second.labels[-1] == StepLabel(1, 0, 1, 0, 0, 0)
+    assert first.labels[0] == StepLabel(1, 0, 1, 0, 0, 0)
+
+
+def test_rollouts_beyond_a_gap_wait_and_hand_nothing_down() -> None:
+    rows = [SOLUTION, *(rollout(A, index, "\nb\nc\nd", OK) for index in (0, 1, 3))]
+    assert tallies(rows)[A] == Tally(correct=2, incorrect=1, reused=1)
+    assert tallies(rows)[AB] == Tally(correct=2, incorrect=1, reused=3)
+    whole = [*rows, rollout(A, 2, "\nb\nc\nd", OK)]
+    assert tallies(whole)[AB] == Tally(correct=4, incorrect=1, reused=5)
+
+
+def test_a_duplicate_row_counts_once() -> None:
+    row = rollout(A, 0, "\nb\nc", OK)
+    assert tallies([SOLUTION, SOLUTION, row, row])[AB] == Tally(correct=1, incorrect=1, reused=2)
+
+
+def test_an_unfinished_prefix_hands_down_all_that_it_has() -> None:
+    """Eleven of an alternating twenty: ten decided upon, one waiting; all pass through b."""
+    rows = [SOLUTION, *(rollout(A, i, "\nb\nz", OK if i % 2 else BAD) for i in range(12))]
+    found = tallies(rows, AllocationConfig())
+    assert found[A] == Tally(correct=6, incorrect=7, reused=1)
+    assert found[AB] == Tally(correct=6, incorrect=7, reused=13)
+
+
+def test_a_lost_solution_comes_back_at_its_place() -> None:
+    tree = build_tree(PROBLEM, [rollout((), i, f"a\n{i}\nz") for i in (0, 2)], method="newline")  # type: ignore[arg-type]
+    tree.tell_solution(rollout((), 1, "a\n1\nz"))
+    assert [one.rollout.rollout_index for one in tree.solutions] == [0, 1, 2]
+
+
+def test_rollouts_told_before_their_solution_wait_for_it() -> None:
+    tree = PrefixTree(PROBLEM, method=StepMethod.NEWLINE)
+    tree.tell(rollout(AB, 0, "\nz", OK))
+    tree.tell_solution(SOLUTION)
+    assert list(tree.nodes[Prefix("p", AB).prefix_id].fresh) == [0]
+
+
+def brute_force(rollouts: Sequence[Rollout]) -> dict[tuple[str, ...], Tally]:
+    """Every rollout counts for every prefix of a solution that its whole text begins with."""
+    steps_of = {Prefix("p", steps).prefix_id: steps for steps in all_steps()}
+    found: dict[tuple[str, ...], Tally] = {}
+    for one in rollouts:
+        if one.prefix_id == Prefix("p").prefix_id:
+            steps = split_steps(one.text, StepMethod.NEWLINE)
+            found |= {steps[:k]: Tally() for k in range(1, len(steps))}
+    for steps, tally in found.items():
+        for one in rollouts:
+            start = steps_of[one.prefix_id]
+            whole = split_steps("".join(start) + one.text, StepMethod.NEWLINE)
+            is_own = start == steps
+            passes = len(start) < len(steps) < len(whole) and whole[: len(steps)] == steps
+            if is_own or (passes and start in {(), *found}):
+                tally.add(one)
+                tally.reused += not is_own
+    return found
+
+
+def all_steps() -> list[tuple[str, ...]]:
+    lines = [["a", "b"], ["\na", "\nb"], ["\na", "\nb"]]
+    return [()] + [steps for n in (1, 2, 3) for steps in product(*lines[:n])]
+
+
+STARTS = st.sampled_from(all_steps())
+TEXTS = st.lists(st.sampled_from("ab"), min_size=1, max_size=4).map("\n".join)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    drawn=st.lists(st.tuples(STARTS, TEXTS, st.sampled_from([OK, BAD, OPEN])), max_size=25),
+    seed=st.integers(0, 99),
+)
+def test_counts_are_those_of_a_brute_force_in_any_order(
+    drawn: list[tuple[tuple[str, ...], str, Verdict]], seed: int
+) -> None:
+    taken: dict[tuple[str, ...], int] = {}
+    rows: list[Rollout] = []
+    for steps, text, verdict in drawn:
+        index = taken[steps] = taken.get(steps, -1) + 1
+        rows.append(rollout(steps, index, "\n" * bool(steps) + text, verdict))
+    expected = brute_force(rows)
+    random.Random(seed).shuffle(rows)
+    assert tallies(rows) == expected

@@ -21,7 +21,7 @@ from labeling.steps import StepConfig
 from pipeline.config import EngineConfig, FrozenConfig, ModelConfig, SamplingConfig
 from pipeline.errors import ConfigError
 from search.scoring import Aggregation
-from storage.problems import ProblemsConfig
+from storage.problem_config import ProblemsConfig
 from train.config import TrainConfig
 
 _MAX_SHOWN = 120

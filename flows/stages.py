@@ -18,7 +18,7 @@ from flows.run_config import RunConfig
 from flows.sampling import OnProgress, now, sample_rollouts, wants_more
 from flows.selection import Purpose, check_purpose, rejected_rows, write_selection
 from flows.stored import root_rollouts, stored_work
-from grading.grade import is_gradable_gold
+from grading.grade import ungradable_reason
 from labeling.engine import Work
 from labeling.estimate import label_problem
 from pipeline.errors import DataError
@@ -53,7 +53,7 @@ def prepare_problems(config: RunConfig, out: Path, *, purpose: Purpose = Purpose
     ConfigError where the folder serves another purpose.
     """
     check_purpose(out, purpose)
-    loaded = load_problems(config.problems, is_gradable=is_gradable_gold)
+    loaded = load_problems(config.problems, ungradable_reason=ungradable_reason)
     write_problems(out, loaded.problems)
     write_selection(
         out,

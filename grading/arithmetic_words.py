@@ -66,11 +66,8 @@ _PATTERNS = tuple(
 )
 _SCALED = re.compile(rf"{_N} ({'|'.join((*FRACTION_NAMES, *MULTIPLES))})")
 _POINT = re.compile(rf"{_N} point ([a-z ]{{3,60}})")
-_DIGITS = {
-    **{name: str(value) for value, name in enumerate(
-        "zero one two three four five six seven eight nine".split())},
-    "oh": "0",
-}  # fmt: skip
+_DIGIT_NAMES = "zero one two three four five six seven eight nine"
+_DIGITS = {name: str(value) for value, name in enumerate(_DIGIT_NAMES.split())} | {"oh": "0"}
 
 
 def _number(text: str) -> str | None:

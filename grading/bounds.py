@@ -17,9 +17,10 @@ from grading.sampling import Point, call_scales
 from grading.tokens import UnreadableError
 from grading.tree import Node, Op
 
-MAX_WORK = 20_000
+MAX_WORK = 10_000
 """Nodes visited for one pair."""
 _EXACT_TERMS = 32
+_SERIES_COST = 1_000
 _MAX_EXPONENT = 10**15
 _STRIPS = 64
 HUGE = 1e300
@@ -34,7 +35,7 @@ class Bounds:
     """Bounds of trees at one point; letters may also range over an interval."""
 
     def __init__(self, point: Point, budget: int) -> None:
-        self._point = point
+        self._point = dict(point)
         self._whole = _whole_letters(point)
         self.budget = budget
 
@@ -87,6 +88,9 @@ class Bounds:
 
     def _rational(self, node: Node) -> Fraction | None:
         """Its exact value, where the letters in it stand at whole numbers."""
+        self.budget -= _exact_cost(node)
+        if self.budget < 0:
+            raise UndefinedError
         try:
             return exact_value(node, self._whole)
         except UnreadableError:
@@ -210,13 +214,20 @@ class Bounds:
     # -- over a range ---------------------------------------------------------------
 
     def _within(self, name: str, bounds: Interval, node: Node) -> Interval:
-        outer, outer_whole = self._point, self._whole
-        self._point = {**outer, name: bounds}
-        self._whole = _whole_letters(self._point)
+        outer = self._point.get(name)
+        self._set(name, bounds)
         try:
             return self.of(node)
         finally:
-            self._point, self._whole = outer, outer_whole
+            self._set(name, outer)
+
+    def _set(self, name: str, bounds: Interval | None) -> None:
+        self._whole.pop(name, None)
+        if bounds is None:
+            del self._point[name]
+            return
+        self._point[name] = bounds
+        self._whole.update(_whole_letters({name: bounds}))
 
     def _series(self, node: Node) -> Interval:
         term, index, low_node, high_node = node.args
@@ -255,6 +266,13 @@ class Bounds:
             for left, right in itertools.pairwise(edges)
         ]
         return intervals.total(strips)
+
+
+def _exact_cost(node: Node) -> int:
+    """Nodes that its exact value visits; sums are taken to be long."""
+    if node.op is Op.SERIES:
+        return _SERIES_COST
+    return sum(map(_exact_cost, node.args), 1 if node.args else 0)
 
 
 def _repeated_log(value: Interval, times: int) -> Interval:

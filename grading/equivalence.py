@@ -1,7 +1,7 @@
 r"""The symbolic tier: are two scalar trees equal? Composes refutation, testing and proof.
 
 "Different" is settled by bounds (`grading.estimate`) or by values at random points with 100
-and with 200 digits that differ in both (`grading.evaluate`). "Equal" needs one of
+and with 200 digits that differ in both (`grading.samples`). "Equal" needs one of
 
 * one normal form (`grading.normal_form`), or a proof by sympy (`grading.proof`);
 * *identity by testing*: agreement to 150 digits at 20 points or more of at least two scales
@@ -11,7 +11,8 @@ and with 200 digits that differ in both (`grading.evaluate`). "Equal" needs one 
   2**50, so that no term hides below the precision (`x + 10^{-200}` is not counted, nor is
   `x + e^{-10^9 x^2}`); (3) the numerals are few and small beside 150 digits, so an accident
   has no room; (4) one scale reaches beyond the largest constant, where the branches of
-  `\sqrt{(x-100)^2}` part, and every pattern of signs is tried. What is left differs, if at all, off the places where answers live.
+  `\sqrt{(x-100)^2}` part, and every pattern of signs is tried. What is left
+  differs, if at all, off the places where answers live.
 
 Where the points agree and neither holds the verdict is undecided, never correct.
 Letters are real; odd roots of negative numbers are real; `i` and `e` are the constants;
@@ -24,7 +25,7 @@ from enum import Enum, auto
 from fractions import Fraction
 
 from grading import proof
-from grading.evaluate import WHOLE_SCALE, Sample, samples
+from grading.samples import WHOLE_SCALE, Sample, samples
 from grading.sampling import MAX_PATTERN_LETTERS, free_names, is_sign_safe
 from grading.scalars import exact_proportional, exact_scalars, value_bounds
 from grading.structure import Comparison
@@ -67,19 +68,13 @@ def symbolic_scalars(gold: Node, answer: Node, *, tested: list[Node] | None = No
     # Positive letters prove what the points bear out for the other signs, and analytic trees.
     is_covered = outcome is _Test.AGREES and len(names) <= MAX_PATTERN_LETTERS
     is_safe = is_sign_safe(gold) and is_sign_safe(answer)
-    with proof.letters(positive=is_covered or is_safe):
-        return _proven(gold, answer, names, outcome, tested)
-
-
-def _proven(
-    gold: Node, answer: Node, names: list[str], outcome: "_Test", tested: list[Node] | None
-) -> Verdict:
-    verdict = proof.cheap_proof(gold, answer)
+    letters = proof.Letters.POSITIVE if is_covered or is_safe else proof.Letters.REAL
+    verdict = proof.cheap_proof(gold, answer, letters)
     if verdict is Verdict.UNDECIDED and outcome is _Test.AGREES:
         verdict = _identity_by_testing(gold, answer, names)
         if verdict is Verdict.CORRECT and tested is not None:
             tested.append(answer)
-    return proof.dear_proof(gold, answer) if verdict is Verdict.UNDECIDED else verdict
+    return proof.dear_proof(gold, answer, letters) if verdict is Verdict.UNDECIDED else verdict
 
 
 def symbolic_proportional(first: Node, second: Node, positive: bool) -> Verdict:
@@ -119,9 +114,7 @@ def _first_test(gold: Node, answer: Node, names: list[str]) -> _Test:
     agreements, is_whole = 0, bool(names)
     landmarks = _landmarks(gold, answer)
     reach = _reach(landmarks)
-    drawn = samples(
-        gold, answer, names, rounds=_FIRST_ROUNDS, reach=reach, landmarks=landmarks
-    )
+    drawn = samples(gold, answer, names, rounds=_FIRST_ROUNDS, reach=reach, landmarks=landmarks)
     try:
         for sample in drawn:
             if sample.round and agreements >= _POINTS_NEEDED:

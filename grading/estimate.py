@@ -8,6 +8,7 @@ unknown function some smooth one, so that `f(x)` and `f(y)` differ.
 
 from grading import intervals
 from grading.bounds import HUGE, MAX_WORK, Bounds
+from grading.effort import spend, steps_left
 from grading.exact import exact_value
 from grading.intervals import Interval, UndefinedError
 from grading.sampling import Point, free_names, holds_cases, points
@@ -20,19 +21,23 @@ _MAX_LEVEL = 9
 def are_different(first: Node, second: Node) -> bool:
     """Whether the two are proved to differ; False proves nothing."""
     names = sorted(free_names(first) | free_names(second))
-    budget = MAX_WORK
-    for point in points(names):
+    budget = given = min(MAX_WORK, steps_left()) - len(names)
+    is_apart = False
+    for point in points(names) if budget > 0 else ():
         bounds = Bounds(point, budget)
         try:
             if intervals.are_apart(bounds.of(first), bounds.of(second)) and _is_fair(
                 first, second, point, budget
             ):
-                return True
+                is_apart = True
         except (UndefinedError, UnreadableError, ZeroDivisionError):
             pass
-        budget = bounds.budget
-        if budget <= 0:
+        budget = bounds.budget - len(names)
+        if is_apart or budget <= 0:
             break
+    spend(given - budget)
+    if is_apart:
+        return True
     return not names and (_differ_by_zero(first, second) or _differ_in_logarithms(first, second))
 
 
@@ -40,21 +45,24 @@ def are_disproportional(first: Node, second: Node, positive: bool) -> bool:
     """Whether the quotient is proved not to be one constant (or, if so asked, not positive)."""
     names = sorted(free_names(first) | free_names(second))
     quotient = Node(Op.DIV, (first, second))
-    budget = MAX_WORK
+    budget = given = min(MAX_WORK, steps_left()) - len(names)
+    is_apart = False
     seen: list[Interval] = []
-    for point in points(names):
+    for point in points(names) if budget > 0 else ():
         bounds = Bounds(point, budget)
         try:
             value = bounds.of(quotient)
         except (UndefinedError, UnreadableError, ZeroDivisionError):
             value = None
-        budget = bounds.budget
-        if value is None:
-            continue
-        if (positive and value[1] < 0) or any(intervals.are_apart(value, v) for v in seen):
-            return True
-        seen.append(value)
-    return False
+        budget = bounds.budget - len(names)
+        if value is not None:
+            is_apart = any(intervals.are_apart(value, v) for v in seen)
+            is_apart |= positive and value[1] < 0
+            seen.append(value)
+        if is_apart or budget <= 0:
+            break
+    spend(given - budget)
+    return is_apart
 
 
 def _is_fair(first: Node, second: Node, point: Point, budget: int) -> bool:
@@ -82,10 +90,13 @@ def _is_fair(first: Node, second: Node, point: Point, budget: int) -> bool:
 
 def bounds_of(node: Node) -> Interval | None:
     """Bounds of a constant; None where it has no real value or none that can be bounded."""
+    bounds = Bounds({}, MAX_WORK)
     try:
-        return Bounds({}, MAX_WORK).of(node)
+        return bounds.of(node)
     except (UndefinedError, UnreadableError, ZeroDivisionError):
         return None
+    finally:
+        spend(MAX_WORK - bounds.budget)
 
 
 def _differ_by_zero(first: Node, second: Node) -> bool:

@@ -1,4 +1,4 @@
-"""High-precision values of scalar trees at points (mpmath): refutation and close agreement.
+"""High-precision value of a scalar tree at a point (mpmath).
 
 Everything that has a number at a point is covered, save limits and integrals; a definite
 integral or an endless sum has no value here. Where no `i` occurs and there are letters, a
@@ -6,9 +6,7 @@ value that is not real is none. An evaluation also tells whether it was *clean*:
 intermediate value of ordinary size, so that no term can hide below the precision.
 """
 
-import random
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -16,166 +14,32 @@ import mpmath
 
 from grading.calculus import derivative
 from grading.exact import exact_value, integer_value, square_size
-from grading.sampling import (
-    CONSTANT_NAMES,
-    SCALES,
-    call_scales,
-    cases_points,
-    holds_cases,
-    is_sign_safe,
-    sign_patterns,
-)
+from grading.sampling import CONSTANT_NAMES, call_scales
 from grading.tokens import UnreadableError
 from grading.tree import Node, Op
 
-_DIGITS = (100, 200)
-"""Both precisions must show a difference: one that shrinks with more digits is rounding."""
-_REFUTED = mpmath.mpf(10) ** -30
-_AGREED = mpmath.mpf(10) ** -50
-_AGREED_CLOSELY = mpmath.mpf(10) ** -150
-_STABLE = mpmath.mpf(10) ** -3
 _MAX_EXPONENT = 10**6
 """Bits of magnitude that a number may reach while a tree is evaluated."""
 _CLEAN_BITS = 50
 """A clean intermediate value lies between 2**-50 and 2**50, or is zero."""
 _MAX_TERMS = 500
-_NUM_WHOLE = 5
-_NUM_CASES_ROUNDS = 4
-WHOLE_SCALE = -1
-"""The scale of samples at whole numbers."""
 _MAX_DETERMINANT = 12
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """Two values at one point, at low and at high precision; scale and round by index."""
-
-    rough: tuple[Any, Any]
-    fine: tuple[Any, Any]
-    is_clean: bool
-    scale: int
-    round: int
-
-    @property
-    def differs(self) -> bool:
-        """Whether the difference is far above the rounding error and stays with precision."""
-        rough, fine = self.rough[0] - self.rough[1], self.fine[0] - self.fine[1]
-        size = max(abs(self.fine[0]), abs(self.fine[1]))
-        return bool(abs(fine) > _REFUTED * size) and _is_stable(rough, fine)
-
-    @property
-    def agrees(self) -> bool:
-        """Whether there is no difference to 50 digits."""
-        size = max(abs(self.fine[0]), abs(self.fine[1]), abs(self.rough[0] - self.rough[1]))
-        return bool(abs(self.fine[0] - self.fine[1]) <= _AGREED * size)
-
-    @property
-    def agrees_closely(self) -> bool:
-        """Whether there is no difference to 150 digits, and no term can have hidden."""
-        size = max(abs(self.fine[0]), abs(self.fine[1]))
-        return self.is_clean and bool(abs(self.fine[0] - self.fine[1]) <= _AGREED_CLOSELY * size)
-
-    @property
-    def quotient(self) -> Any:
-        """First over second; None where one is zero or not known well."""
-        if 0 in (*self.rough, *self.fine):
-            return None
-        if all(_is_stable(r, f) for r, f in zip(self.rough, self.fine, strict=True)):
-            return self.fine[0] / self.fine[1]
-        return None
-
-
-def samples(
-    first: Node,
-    second: Node,
-    names: list[str],
-    *,
-    rounds: int,
-    reach: int = 0,
-    landmarks: Sequence[Fraction] = (),
-) -> Iterator[Sample]:
-    """Both trees at seeded points where both are defined, scale by scale, `rounds` times.
-
-    `reach`: where more than 0, further scales out to it on both sides. Trees whose form may
-    change with a sign are tried with every pattern of signs and around `landmarks`, too.
+def values_at(
+    trees: Sequence[Node], point: dict[str, Fraction], *, is_real: bool
+) -> tuple[list[Any], bool]:
+    """Their values at mpmath's present precision; whether every value on the way was clean.
 
     Raises:
+        NoValueError: none at this point.
         UnreadableError: `too-large`, `unsupported`.
     """
-    generator = random.Random(0)
-    is_real = bool(names) and not (_holds_imaginary(first) or _holds_imaginary(second))
-    near, end = Fraction(reach, 2), Fraction(reach)
-    far = [(near, end), (-end, -near)] if reach else []
-    scales = [*((Fraction(low), Fraction(high)) for low, high in SCALES), *far]
-    is_safe = is_sign_safe(first) and is_sign_safe(second)
-    for turn in range(rounds if names else 1):
-        for index, (low, high) in enumerate(scales if names else scales[:1]):
-            point = {
-                name: low + (high - low) * Fraction(generator.randint(1, 9972), 9973)
-                for name in names
-            }
-            sample = _sample(first, second, point, is_real=is_real, place=(index, turn))
-            if sample is None or (sample.differs and not _is_fair(first, second, point)):
-                continue
-            yield sample
-        if is_safe or not names or turn >= _NUM_CASES_ROUNDS:
-            continue
-        for point in cases_points(names, landmarks, generator):
-            sample = _sample(first, second, point, is_real=is_real, place=(len(scales), turn))
-            if sample is None or (sample.differs and not _is_fair(first, second, point)):
-                continue
-            yield sample
-    # Whole numbers serve powers of negative bases, and indices.
-    patterns = sign_patterns(names[:1] if is_safe else names) if names else []
-    for step in range(_NUM_WHOLE):
-        for signs in patterns[:1] if is_safe else patterns:
-            whole = {
-                name: signs.get(name, 1) * Fraction(2 + step * (k + 1) + k)
-                for k, name in enumerate(names)
-            }
-            sample = _sample(first, second, whole, is_real=is_real, place=(WHOLE_SCALE, rounds))
-            if sample is not None:
-                yield sample
-
-
-def _is_fair(first: Node, second: Node, point: dict[str, Fraction]) -> bool:
-    """As in `grading.estimate`: letters that must have one sign are positive."""
-    if holds_cases(first) or holds_cases(second):
-        return True
-    negative = [name for name, value in point.items() if value < 0]
-    flipped = ({**point, name: -point[name]} for name in negative)
-    return len(negative) < 2 or all(
-        _sample(first, second, other, is_real=True, place=(0, 0)) is not None for other in flipped
-    )
-
-
-def _sample(
-    first: Node, second: Node, point: dict[str, Fraction], *, is_real: bool, place: tuple[int, int]
-) -> Sample | None:
     evaluator = _Evaluator(point, is_real=is_real)
-    values: list[tuple[Any, Any]] = []
-    try:
-        for digits in _DIGITS:
-            with mpmath.workdps(digits):
-                values.append((evaluator.value(first), evaluator.value(second)))
-    except UnreadableError as error:
-        if error.reason == "too-large" and point:
-            return None
-        raise
-    except (_NoValueError, ZeroDivisionError, ValueError):
-        return None
-    return Sample(values[0], values[1], evaluator.is_clean, *place)
+    return [evaluator.value(tree) for tree in trees], evaluator.is_clean
 
 
-def _is_stable(rough: Any, fine: Any) -> bool:
-    return bool(abs(rough - fine) <= _STABLE * abs(fine))
-
-
-def _holds_imaginary(node: Node) -> bool:
-    return (node.op is Op.SYM and node.value == "i") or any(map(_holds_imaginary, node.args))
-
-
-class _NoValueError(Exception):
+class NoValueError(Exception):
     """The tree has no value at this point: a pole, or outside the real domain."""
 
 
@@ -190,7 +54,7 @@ class _Evaluator:
     def value(self, node: Node) -> Any:
         result = self._value(node)
         if not mpmath.isfinite(result):
-            raise _NoValueError
+            raise NoValueError
         if result and abs(mpmath.mag(result)) > _CLEAN_BITS:
             self.is_clean = False
         return result
@@ -217,7 +81,7 @@ class _Evaluator:
             make, args = _CONSTANTS[name]
             return make(*args)
         if name not in self._point:
-            raise _NoValueError
+            raise NoValueError
         return _as_mpf(self._point[name])
 
     def _function(self, node: Node) -> Any:
@@ -238,7 +102,7 @@ class _Evaluator:
             raise UnreadableError("unsupported")
         result = function(value)
         if self._is_real and mpmath.im(result) != 0:
-            raise _NoValueError
+            raise NoValueError
         return result
 
     def _determinant(self, matrix: Node) -> Any:
@@ -256,7 +120,7 @@ class _Evaluator:
             return _as_mpf(exact)
         values = [self.value(arg) for arg in node.args]
         if any(mpmath.im(value) != 0 for value in values):
-            raise _NoValueError
+            raise NoValueError
         values = [mpmath.re(value) for value in values]
         return max(values) if node.value == "max" else min(values)
 
@@ -299,14 +163,14 @@ class _Evaluator:
 
     def remainder(self, args: list[Any]) -> Any:
         if any(mpmath.im(arg) != 0 for arg in args):
-            raise _NoValueError
+            raise NoValueError
         return args[0] - args[1] * _real_floor(args[0] / args[1])
 
     def power(self, args: list[Any]) -> Any:
         base, exponent = args
         if base == 0:
             if mpmath.re(exponent) <= 0:
-                raise _NoValueError
+                raise NoValueError
             return mpmath.mpf(0)
         _refuse_large(abs(exponent) * max(abs(mpmath.log(abs(base), 2)), 1))
         is_real = mpmath.im(base) == 0 and mpmath.im(exponent) == 0
@@ -321,19 +185,19 @@ class _Evaluator:
                 numerator = int(mpmath.nint(multiple))
                 return (-1) ** numerator * (-base) ** (mpmath.mpf(numerator) / index)
         if self._is_real:
-            raise _NoValueError
+            raise NoValueError
         return base**exponent
 
     def root(self, args: list[Any]) -> Any:
         radicand, index = args
         if index == 0:
-            raise _NoValueError
+            raise NoValueError
         return self.power([radicand, 1 / index]) if radicand else mpmath.mpf(0)
 
     def logarithm(self, args: list[Any]) -> Any:
         value = args[0]
         if value == 0 or (self._is_real and mpmath.re(value) < 0):
-            raise _NoValueError
+            raise NoValueError
         result = mpmath.log(value)
         if len(args) == 1:
             return result
@@ -361,7 +225,7 @@ def _refuse_large(bits: Any) -> None:
 def _real_floor(value: Any) -> Any:
     """A value that is whole up to rounding errors counts as whole."""
     if mpmath.im(value) != 0:
-        raise _NoValueError
+        raise NoValueError
     value = mpmath.re(value)
     nearest = mpmath.nint(value)
     if abs(value - nearest) < mpmath.mpf(10) ** (-mpmath.mp.dps // 2):
@@ -372,14 +236,14 @@ def _real_floor(value: Any) -> Any:
 def _sign(value: Any) -> Any:
     """Of a value that is not zero beyond doubt."""
     if abs(value) < mpmath.mpf(10) ** (-mpmath.mp.dps // 2):
-        raise _NoValueError
+        raise NoValueError
     return mpmath.sign(value)
 
 
 def _arccot(value: Any) -> Any:
     """Books differ about the value for negative arguments."""
     if mpmath.im(value) != 0 or mpmath.re(value) <= 0:
-        raise _NoValueError
+        raise NoValueError
     return mpmath.acot(value)
 
 

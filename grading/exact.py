@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 
+from grading.effort import spend
 from grading.tokens import UnreadableError
 from grading.tree import Node, Op, num_nodes
 
@@ -33,10 +34,13 @@ def exact_value(node: Node, letters: dict[str, Fraction] | None = None) -> Fract
     """
     if node.op is Op.NUM:
         return _number(node.value)
+    evaluation = _Evaluation(letters or {})
     try:
-        return _Evaluation(letters or {}).value(node)
+        return evaluation.value(node)
     except (_NotRationalError, ZeroDivisionError):
         return None
+    finally:
+        spend(_MAX_SERIES_NODES - evaluation.nodes_left)
 
 
 def integer_value(node: Node) -> int | None:
@@ -58,7 +62,7 @@ class _Evaluation:
 
     def __init__(self, indices: dict[str, Fraction]) -> None:
         self._indices = indices
-        self._nodes_left = _MAX_SERIES_NODES
+        self.nodes_left = _MAX_SERIES_NODES
 
     def value(self, node: Node) -> Fraction:
         if node.op is Op.NUM:
@@ -123,14 +127,16 @@ class _Evaluation:
         if low.denominator != 1 or high.denominator != 1 or high < low - 1:
             raise _NotRationalError
         total = Fraction(0 if node.value == "sum" else 1)
-        if (high - low + 1) * num_nodes(term) > self._nodes_left:
+        if (high - low + 1) * num_nodes(term) > self.nodes_left:
             raise UnreadableError("too-large")
         outer = self._indices
+        self._indices = dict(outer)
+        size = num_nodes(term)
         for position in range(low.numerator, high.numerator + 1):
-            self._nodes_left -= num_nodes(term)
-            if self._nodes_left < 0:
+            self.nodes_left -= size
+            if self.nodes_left < 0:
                 raise UnreadableError("too-large")
-            self._indices = {**outer, index.value: Fraction(position)}
+            self._indices[index.value] = Fraction(position)
             value = self.value(term)
             total = _bounded(total + value if node.value == "sum" else total * value)
         self._indices = outer

@@ -3,10 +3,11 @@ r"""The final answer of a completion: where models say it, in order of trust.
 Thinking blocks and made-up next problems are removed first; an open thinking block holds no
 answer. Then, by profile:
 
-`auto`: the last complete box that is not taken back, an `<answer>` tag, `####`, a marker phrase
-("the answer is", in many languages), a text that is nothing but an answer, the formula or
-number that the last sentence states. `math`: the same without `####`, which are headings there.
-`gsm8k`: `####`, box, tag, phrase, an `A:` line, then the same.
+`auto`: the last complete box that is not taken back, an `<answer>` tag, `####`, a last line
+`A: 72`, a marker phrase ("the answer is", in many languages), a text that is nothing but an
+answer, the formula or number that the last sentence states. `math`: the same without `####`,
+which are headings there. `gsm8k`: `####`, box, tag, such a last line, phrase, any `A:` line,
+then the same.
 
 A "final answer" phrase behind the last box overrides it. A box, formula or sentence that is cut
 off at the end holds no answer; of a text that was cut off at the token limit only explicit
@@ -20,6 +21,7 @@ from enum import StrEnum
 
 from grading.config import GradingProfile
 from grading.extract_boxes import boxed_answer
+from grading.extract_last_line import labelled_number, stated_number
 from grading.extract_markers import (
     announced_answer,
     final_answer_after,
@@ -32,6 +34,7 @@ from grading.extract_reading import is_readable
 from grading.extract_scope import answer_part, next_problem_start
 from grading.extract_spans import formula_spans
 from grading.extract_statement import statement_answer, whole_answer
+from grading.modifiers import says_false
 
 
 class Rule(StrEnum):
@@ -115,6 +118,8 @@ def embedded_answer(text: str) -> str | None:
     if answer:
         return answer
     label = _LABEL.match(single.strip())
+    if label is not None and says_false(re.split(r"\W+", label[0].casefold())):
+        return None
     spans = formula_spans(single)
     if spans and label is not None and not single[spans[-1].end :].strip(" .\n"):
         return spans[-1].inside.strip()
@@ -165,6 +170,8 @@ def _explicit(text: str, rules: tuple[Rule, ...], *, is_truncated: bool) -> Extr
                 return _after_retraction(text[box.end :], rules)
             later = final_answer_after(text, box.end)
             return Extraction(later, Rule.ANSWER_IS) if later else Extraction(box.answer, rule)
+        if rule is Rule.ANSWER_IS and not is_truncated and (answer := labelled_number(text)):
+            return Extraction(answer, Rule.ANSWER_LINE)
         answer = _marked(text, rule, is_truncated=is_truncated)
         if answer is not None:
             return Extraction(answer.strip(), rule) if answer else _NO_ANSWER
@@ -201,6 +208,9 @@ def _after_retraction(text: str, rules: tuple[Rule, ...]) -> Extraction:
 
 
 def _unmarked(text: str) -> Extraction:
+    answer = stated_number(text)
+    if answer is not None:
+        return Extraction(answer, Rule.STATEMENT)
     answer = whole_answer(text)
     if answer is not None:
         return Extraction(answer, Rule.WHOLE_TEXT)

@@ -10,8 +10,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain, islice
 
+from grading.extract_box_syntax import BRACE, OPENER, closing_brace, unboxed
 from grading.extract_joins import MAX_BOXES, Box, joined_contents
-from grading.extract_scope import is_retracted
+from grading.extract_lone_box import lone_box
+from grading.extract_retraction import correction, is_retracted
+from grading.extract_surroundings import formula_around, is_commented_out, with_signs
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,9 @@ def boxed_answer(
     `is_lenient`: for trusted texts, where a box at the end need not be closed and nothing is
     taken back. `is_truncated`: cut off, so that an unclosed box may lack more than its brace.
     """
+    lone = lone_box(text)
+    if lone is not None:
+        return BoxedAnswer(*lone)
     if "{boxed}" in text:
         text = _BEGIN.sub(_same_length, text)
     boxes = _boxes_from_end(text)
@@ -44,21 +50,18 @@ def boxed_answer(
             return BoxedAnswer(unclosed, len(text))
         if _PLACEHOLDER.fullmatch(box.content):
             continue
-        if not is_lenient and is_retracted(text, box.start, box.end):
+        if is_lenient:
+            return BoxedAnswer(_content(text, box, boxes), last.end or len(text))
+        if "%" in text and is_commented_out(text, box.start):
+            continue
+        if is_retracted(text, box.start, box.end):
             taken_back.add(box.content)
         elif box.content not in taken_back:
-            return BoxedAnswer(_content(text, box, boxes), last.end or len(text))
+            return BoxedAnswer(_counted(text, box, boxes), last.end or len(text))
     return None if last is None else BoxedAnswer(None, last.end or len(text))
 
 
-_OPENER = re.compile(
-    r"(?P<slashes>\\*)(?:begin)?(?:boxed|b?box|fbox|framebox)(?:\[[^\]\n]{0,60}\]){0,2}\s{0,4}"
-    r"(?:(?P<brace>\\{0,2}\{)"
-    r"|(?P<bare>[-+]?\$?\d[\d,./]*%?|[A-Za-z](?![A-Za-z])|\([^()\n]{1,200}\)))"
-)
 _BEGIN = re.compile(r"\\(begin|end)\{boxed\}")
-_BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
-_ESCAPED_BRACE = re.compile(r"\\[{}]")
 _MAX_CANDIDATES = 5_000
 _PLACEHOLDER = re.compile(
     r"[\s.…?_]*(?:\\l?dots|(?:your |final |the )*answer|\\text\{answer\})?\s*"
@@ -103,11 +106,11 @@ def _opener_at(text: str, place: int) -> re.Match[str] | None:
     if slash < 0:
         # A lost backslash; "mailbox {" is none.
         return (
-            _OPENER.match(text, place) if not word and text[place : place + 6] == "boxed{" else None
+            OPENER.match(text, place) if not word and text[place : place + 6] == "boxed{" else None
         )
     while slash > 0 and word[slash - 1] == "\\":
         slash -= 1
-    return _OPENER.match(text, start + slash)
+    return OPENER.match(text, start + slash)
 
 
 def _read_box(text: str, match: re.Match[str]) -> Box | None:
@@ -117,26 +120,13 @@ def _read_box(text: str, match: re.Match[str]) -> Box | None:
         return Box(match.start(), match.start("bare"), match.start("bare") + len(bare), bare)
     inside = match.end()
     is_escaped = match["brace"] == "\\{"
-    end = _closing_brace(text, inside, len(text), is_escaped=is_escaped)
+    end = closing_brace(text, inside, len(text), is_escaped=is_escaped)
     if end is None:
         return Box(match.start(), inside, None, "")
     content = text[inside:end].strip()
     if len(match["slashes"]) % 2 == 0:
         content = content.replace("\\\\", "\\")
     return Box(match.start(), inside, end + (2 if is_escaped else 1), content)
-
-
-def _closing_brace(text: str, start: int, stop: int, *, is_escaped: bool = False) -> int | None:
-    depth = 1
-    for match in (_ESCAPED_BRACE if is_escaped else _BRACE).finditer(text, start, stop):
-        sign = match[0][-1] if is_escaped else match[0]
-        if sign == "{":
-            depth += 1
-        elif sign == "}":
-            depth -= 1
-            if depth == 0:
-                return match.start()
-    return None
 
 
 _FORMULA_END = re.compile(r"\s*(?:\$|\\\)|\\\])")
@@ -156,12 +146,24 @@ def _unclosed_content(text: str, box: Box, *, is_lenient: bool) -> str | None:
         inner = content.rstrip(" \n.")
     else:
         return ""
-    opened = [match[0] for match in _BRACE.finditer(inner)]
+    opened = [match[0] for match in BRACE.finditer(inner)]
     is_balanced = opened.count("{") == opened.count("}")
     return inner.strip() if is_balanced or is_lenient else ""
 
 
 # -- what a box says ----------------------------------------------------------------------
+
+
+def _counted(text: str, box: Box, earlier: Iterator[Box]) -> str:
+    """What the last box says where it is corrected, or an operand of its formula."""
+    end = box.end or len(text)
+    if (corrected := correction(text, end)) is not None:
+        return corrected
+    whole = formula_around(text, box)
+    with_sign = with_signs(text, box, box.content) if whole else box.content
+    if whole is None or with_sign != box.content:
+        return _content(text, box, earlier)
+    return whole
 
 
 def _content(text: str, box: Box, earlier: Iterator[Box]) -> str:
@@ -171,59 +173,6 @@ def _content(text: str, box: Box, earlier: Iterator[Box]) -> str:
         if (other.end or 0) > (box.end or 0):
             outer = other
     if outer is not box:
-        return _unboxed(outer.content)
+        return unboxed(outer.content)
     content = joined_contents(text, box, chain(ahead, earlier)) if ahead else box.content
-    return _with_surroundings(text, box, content)
-
-
-def _unboxed(content: str) -> str:
-    for _ in range(MAX_BOXES):
-        match = _OPENER.search(content)
-        if match is None or match["brace"] is None:
-            break
-        end = _closing_brace(content, match.end(), len(content))
-        if end is None:
-            break
-        content = content[: match.start()] + content[match.end() : end] + content[end + 1 :]
-    return content.strip()
-
-
-_SIGN_BEFORE = re.compile(r"(?:^|[=$(\[,:{&]|[A-Za-z]{2})\s*[-−]$")
-_TERM = re.compile(r"[\w.,]+|\\\w+(?:\{[^{}]*\})*")
-_FACTOR = re.compile(
-    r"\s?(?:\\pi(?![A-Za-z])|\\sqrt\s?(?:\{[^{}]{1,20}\}|\d)|\^\s?(?:\{[^{}]{1,12}\}|\d|\\circ)"
-    r"|\\(?:times|cdot)\s?10\s?\^\s?(?:\{-?\d{1,3}\}|\d))"
-)
-"""Constants and powers; a letter behind a box may be what the box is the coefficient of."""
-_FORMULA_STOP = re.compile(r"\s*[.,;]?\s*(?:\$|\\\)|\\\]|\Z|\n)")
-_SUFFIX = re.compile(
-    r"(?P<base>_(?:\d{1,2}|\{\d{1,2}\}))"
-    r"|[\s$]{0,3}(?:\\\)|\\\])?\s?(?P<percent>\\?%|(?:percent|pct|per cent)\b)"
-)
-
-
-def _negated(content: str, before: str) -> str:
-    """With the minus before its box; a dash before a negative number is no second minus."""
-    if _TERM.fullmatch(content):
-        return f"-{content}"
-    is_second = content[:1] in ("-", "−") and _TERM.fullmatch(content[1:].strip())
-    return content[1:].strip() if is_second and before.rstrip()[-1:] in ("=", "(") else content
-
-
-def _with_surroundings(text: str, box: Box, content: str) -> str:
-    """A minus before the box, a percent sign or a number's base after it."""
-    if box.content != content or not content:
-        return content
-    if text[box.start - 1 : box.start] in ("-", "−") and _SIGN_BEFORE.search(
-        text[max(0, box.start - 8) : box.start]
-    ):
-        content = _negated(content, text[: box.start - 1])
-    factor = _FACTOR.match(text, box.end or 0)
-    if factor is not None and _FORMULA_STOP.match(text, factor.end()):
-        return content + factor[0] if _TERM.fullmatch(content) else f"({content}){factor[0]}"
-    suffix = _SUFFIX.match(text, box.end or 0)
-    if suffix is None:
-        return content
-    if suffix["base"] is not None:
-        return content + suffix["base"] if content.isalnum() else content
-    return content if "%" in content else content + "\\%"
+    return with_signs(text, box, content)

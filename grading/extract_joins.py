@@ -8,11 +8,13 @@ step from one result to the next ("so", "but", "=") parts them.
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from grading.expression import parse_body
 from grading.normalize import clean_answer, join_thousands
 from grading.structure import EXACT
 from grading.tokens import UnreadableError
+from grading.tree import Node
 from grading.verdict import Verdict
 
 MAX_BOXES = 40
@@ -30,20 +32,30 @@ class Box:
 
 
 def joined_contents(text: str, last: Box, earlier: Iterator[Box]) -> str:
-    """The content of the last box with those of its neighbours to the left."""
+    """The content of the last box with those of its neighbours to the left.
+
+    Boxes in a row with nothing that joins or parts them are no single answer: a list.
+    """
     boxes, contents, connectors = [last], [last.content], list[str]()
     for box in earlier:
         if box.end is None or box.end > boxes[-1].start:
             break
         connector = _connector(text, box.end, boxes[-1].start)
         if connector is None:
-            break
+            if not _IN_A_ROW.fullmatch(text, box.end, boxes[-1].start):
+                break
+            connector = _ROW if "\n" not in text[box.end : boxes[-1].start] else _ROWS
         if connector == "≈":
             contents[-1], boxes[-1] = box.content, box
             continue
         boxes.append(box)
         contents.append(box.content)
         connectors.append(connector)
+    num_joined = _num_joined(contents, connectors)
+    if num_joined < 0:
+        return ""
+    boxes, contents = boxes[:num_joined], contents[:num_joined]
+    connectors = [", " if item in (_ROW, _ROWS) else item for item in connectors[: num_joined - 1]]
     if len(boxes) == 1 or len(boxes) >= MAX_BOXES - 2:
         return contents[0]
     names = [_name_before(text, box) for box in boxes]
@@ -51,6 +63,8 @@ def joined_contents(text: str, last: Box, earlier: Iterator[Box]) -> str:
 
 
 _MAX_JOIN = 100
+_ROW, _ROWS = "row", "rows"
+_IN_A_ROW = re.compile(r"[\s.;$]{0,12}")
 _MARKUP = re.compile(
     r"\$+|\\[()\[\],;:! ]|\\q?quad(?![a-z])|\\\\|~|&|\*\*|\\(?:text|textbf|mbox|textrm|mathrm)\s?\{"
     r"|\\(?:left|right|hspace\{[^{}]*\})|[{}]"
@@ -79,6 +93,24 @@ _NEXT_SUBJECT = re.compile(
 )
 """Two people's or things' values in one sentence."""
 _MAX_WORDS, _MAX_WORDS_AT_COMMA = 6, 2
+
+
+def _num_joined(contents: list[str], connectors: list[str]) -> int:
+    """How many of the boxes from the last one on are one answer; -1 where no one is the answer.
+
+    Two in a row in one line, and three in a row at all, are a list.
+    """
+    places = [place for place, item in enumerate(connectors) if item in (_ROW, _ROWS)]
+    num_different = len(set(contents))
+    if not places:
+        return len(contents)
+    if len(contents) >= MAX_BOXES - 2:
+        return -1 if num_different > _MAX_REPEATED else 1
+    is_list = num_different > _MAX_REPEATED or (num_different > 1 and _ROWS not in connectors)
+    return len(contents) if is_list else places[0] + 1
+
+
+_MAX_REPEATED = 2
 
 
 def _connector(text: str, start: int, stop: int) -> str | None:
@@ -173,12 +205,25 @@ def _without_repeats(contents: list[str], connectors: list[str], names: list[str
 def _is_same(left: str, right: str) -> bool:
     if left == right:
         return True
-    if len(left) > 200 or len(right) > 200:
+    if len(left) > _MAX_COMPARED or len(right) > _MAX_COMPARED:
+        return False
+    first, second = _reading(left), _reading(right)
+    if first is None or second is None or first[1] != second[1]:
         return False
     try:
-        cleaned = [clean_answer(text) for text in (left, right)]
-        trees = [parse_body(join_thousands(clean.body)) for clean in cleaned]
-        is_equal = EXACT.compare(trees[0], trees[1]) is Verdict.CORRECT
+        return EXACT.compare(first[0], second[0]) is Verdict.CORRECT
     except (UnreadableError, RecursionError):
         return False
-    return is_equal and cleaned[0].unit == cleaned[1].unit
+
+
+_MAX_COMPARED = 200
+
+
+@lru_cache(maxsize=MAX_BOXES)
+def _reading(content: str) -> tuple[Node, str] | None:
+    """Tree and unit, once for all pairs of a list; None where there is none."""
+    try:
+        cleaned = clean_answer(content)
+        return parse_body(join_thousands(cleaned.body)), cleaned.unit
+    except (UnreadableError, RecursionError):
+        return None

@@ -8,8 +8,9 @@ text takes back does not. Only the last `_TAIL` characters are searched for phra
 import re
 from collections.abc import Callable, Iterator
 
+from grading.extract_last_line import announced_number
 from grading.extract_phrase import MAX_PHRASE, leading_answer
-from grading.extract_scope import is_called_wrong
+from grading.extract_retraction import correction, is_called_wrong, names_error
 from grading.extract_statement import statement_answer
 
 _HEADING = re.compile(
@@ -64,7 +65,9 @@ def hash_answer(text: str, *, is_truncated: bool = False) -> str | None:
         if line and not _is_heading(line, text[stop:] if stop >= 0 else ""):
             label = _HASH_LABEL.match(line)
             line = line[label.end() :] if label is not None else line
-            return leading_answer(line) or line
+            answer = leading_answer(_FIRST_MINUS.sub("-", line, count=1)) or line
+            found = line.find(answer)
+            return answer if found < 0 else _with_hedge(line, found + len(answer), answer)
     return None
 
 
@@ -74,6 +77,9 @@ def announced_answer(text: str, *, is_truncated: bool = False) -> str | None:
     A phrase that runs into the end of a truncated text is no answer: digits may be missing.
     """
     tail = text[-_TAIL:]
+    number = None if is_truncated else announced_number(tail)
+    if number is not None:
+        return number
     for read in _markers(tail):
         answer = read(is_truncated)
         if answer is not None:
@@ -128,6 +134,14 @@ _LABELS = tuple(
     label.replace("\u00a0", " ") for label in re.split(r"[ \n]+", f"{_POINT} {_COMMA}".strip())
 )
 _ASCII_LABELS = tuple(label for label in _LABELS if label.isascii())
+_ASCII_PARTS = (
+    "answer", "result", "solution", "t option", "t choice", "jawaban", "hasilnya", "reponse", "spu",
+    "spo", "solucion", "antw", "ergebnis", "risultato", "soluzione", "odpowiedz", "wynik", "cevap",
+    "svar", "vastaus",
+)  # fmt: skip
+"""Each label of `_ASCII_LABELS` holds one of them."""
+_NON_ASCII = re.compile(r"[^\x00-\x7f]")
+_FIRST_SIGNS = {label: (_NON_ASCII.findall(label) or ("",))[0] for label in _LABELS}
 _ENGLISH = frozenset(("answer", "result", "solution"))
 _HEADING_LABELS = frozenset(
     ("solution", "lösung", "soluzione", "solución", "solucion", "solução", "解答")
@@ -158,7 +172,7 @@ _AFTER_BACKWARD = re.compile(
 )
 _LINE_START = re.compile(r"[\s*_#>\d.)\-✅🎯]*(?:(?:the|our|my|final|correct)\s+)*\Z")
 _HEDGE = re.compile(
-    r"[\s$.,;*)]{0,6}(?:or|alternatively|(?:but\s+)?it\s+(?:could|might|may)\s+(?:also\s+)?be)\b,?\s+"
+    r"[\s$.,;*)(?]{0,6}(?:or|alternatively|(?<=\()(?:maybe|perhaps|possibly)|(?:but\s+)?it\s+(?:could|might|may)\s+(?:also\s+)?be)\b,?\s+"
     r"(?:maybe |perhaps |possibly |even |it is ){0,2}(?P<other>[-$]{0,2}\d[\d.,/]*)",
     re.IGNORECASE,
 )
@@ -166,6 +180,7 @@ _BULLET = re.compile(r"\s{0,4}(?:[-•]|\*(?!\*)|\d{1,2}[.)])\s+")
 _NAMED_LINE = re.compile(
     r"[\s$*]*(?P<value>(?P<name>[A-Za-z](?:_\{?\w\}?)?) ?= ?[^=\n$*]{1,60}?)[\s$*.,;]*"
 )
+_FIRST_MINUS = re.compile(r"\A[-−]\s(?=\$?\d)")
 _LOOSE_MINUS = re.compile(r"(?<=\A )[-−]\s(?=\d)")
 _CORRECTION = re.compile(
     r"\b(?:wait|actually|correction|sorry|oops|on second thought)\b[^\n?]{0,40}?"
@@ -179,7 +194,8 @@ _CHOSEN = re.compile(
 )
 _DENIED_CHOICE = re.compile(r"\s?(?:项|选项)?\s?(?:是|不|并不)?\s?(?:错|不对|不正确|不成立|不符)")
 _QUESTION = re.compile(
-    r"(?:what|which|that|this|it|here|such|how|there|below|following)\W*\Z", re.IGNORECASE
+    r"(?:what|which|that|this|it|here|such|how|there|below|following|not|n['’]t|never)\W*\Z",
+    re.IGNORECASE,
 )
 
 
@@ -189,7 +205,7 @@ def _markers(tail: str) -> Iterator[_Read]:
     if len(low) != len(tail):
         low = "".join(letter.lower() if len(letter.lower()) == 1 else letter for letter in tail)
     places: list[tuple[int, str]] = []
-    for label in _ASCII_LABELS if low.isascii() else _LABELS:
+    for label in _labels_in(low):
         place = low.rfind(label)
         while place >= 0 and len(places) < _MAX_TRIES:
             places.append((place, label))
@@ -205,12 +221,23 @@ def _markers(tail: str) -> Iterator[_Read]:
             yield _choice_reader(tail, place)
             continue
         match = _FORWARD.match(low, place + len(label))
+        if match is not None and names_error(low[max(0, place - 40) : place]):
+            continue
         if match is not None and _is_announcement(low, place, label, match):
             yield _forward_reader(tail, place, label, match)
         elif label in _ENGLISH and _AFTER_BACKWARD.match(low, place):
             backward = _BEFORE_BACKWARD.search(low[max(0, place - 60) : place])
             if backward is not None:
                 yield _backward_reader(tail, max(0, place - 60) + backward.start(), place)
+
+
+def _labels_in(low: str) -> list[str]:
+    """The labels that occur, in the order of `_LABELS`; few searches where there is none."""
+    if low.isascii():
+        parts = [part for part in _ASCII_PARTS if part in low]
+        return [label for label in _ASCII_LABELS if label in low] if parts else []
+    signs = {"", *_NON_ASCII.findall(low)}
+    return [label for label, sign in _FIRST_SIGNS.items() if sign in signs and label in low]
 
 
 def _is_letter(sign: str) -> bool:
@@ -252,10 +279,17 @@ def _forward_reader(tail: str, place: int, label: str, match: re.Match[str]) -> 
             return ""
         if found >= 0 and is_called_wrong(tail, end):
             return None
-        hedge = _HEDGE.match(tail, end)
-        return answer if hedge is None else f"{answer} or {hedge['other'].rstrip('.,')}"
+        if found >= 0 and (corrected := correction(tail, end)) is not None:
+            return corrected
+        return _with_hedge(tail, end, answer)
 
     return read
+
+
+def _with_hedge(text: str, end: int, answer: str) -> str:
+    """The answer and another one that is offered behind it."""
+    hedge = _HEDGE.match(text, end)
+    return answer if hedge is None else f"{answer} or {hedge['other'].rstrip('.,')}"
 
 
 def _choice_reader(tail: str, place: int) -> _Read:

@@ -9,6 +9,7 @@ import re
 
 from grading.extract_reading import is_readable
 from grading.extract_spans import Span, formula_spans
+from grading.modifiers import phrase_after, phrase_before
 
 MAX_PHRASE = 600
 _NUMBER = r"[-+−]?\s?\\?[$£€¥]?\s?(?:\d[\d,]*(?:\.\d+)?|\.\d+)"
@@ -51,7 +52,7 @@ _OPEN_END = re.compile(r"[\w)}\]]\s*[-+*/=×÷^({\[<,]\s*\Z")
 _SENTENCE_END = re.compile(
     r"(?<!i\.e)(?<!e\.g)(?<!approx)[.!?](?=\s|$|[\"'”’)\]]*(?:\s|$)|\*|\\n)|[。！？]|\n|</|<\||<(?=[a-z]+>)|\\n(?![a-z])"
 )
-_NOT_PART = re.compile(r"(?<=[\d}$)%])(?:,|,?\s+(?:and|but))\s+not\b")
+_NOT_PART = re.compile(r"(?<=[\d}$)%])(?:,\s+|,?\s+(?:and|but)\s+|\s*\(\s*)not\b")
 _CLAUSE = re.compile(
     r",\s*(?=[a-z]{2,})(?!and\b|or\b)"
     r"|[,，]\s*(?=[\u4e00-\u9fff])"
@@ -152,6 +153,8 @@ def _answer_of(sentence: str) -> str | None:
     clause = _CLAUSE.search(sentence)
     short = sentence[: clause.start()].strip(" ,") if clause else sentence
     number = _LEADING_NUMBER.match(sentence)
+    if number is not None and (stop := phrase_after(sentence, number.end())) is not None:
+        return sentence[:stop]
     has_choice = number is not None and _goes_on(sentence, number.end())
     if number is not None and not has_choice and _MONEY_AFTER.match(sentence, number.end()):
         return number[0].strip()
@@ -173,6 +176,8 @@ def _stated_in(sentence: str) -> str | None:
         if rest[:1] in ("$", "\\") and (formulas := _leading_formulas(rest)):
             return formulas
         number = _LEADING_NUMBER.match(rest)
+        if number is not None and (stop := phrase_after(rest, number.end())) is not None:
+            return rest[:stop]
         if number is not None and not _goes_on(rest, number.end()):
             return rest if not _is_prose(rest) and is_readable(rest) else number[0].strip(" ,")
     inner = [span for span in formula_spans(sentence) if not _NAME.fullmatch(span.inside)]
@@ -180,8 +185,22 @@ def _stated_in(sentence: str) -> str | None:
         return inner[0].inside.strip()
     if inner or _SET_WORDS.search(sentence):
         return None
-    numbers: list[str] = _LEADING_NUMBER.findall(sentence)
-    return numbers[0].strip(" ,") if len(numbers) == 1 else None
+    numbers = list(_LEADING_NUMBER.finditer(sentence))
+    if len(numbers) != 1:
+        return None
+    return _with_operation(sentence, numbers[0])
+
+
+def _with_operation(sentence: str, number: re.Match[str]) -> str | None:
+    """The sentence's only number, with the words that make another one of it."""
+    place = number.end() - len(number[0].lstrip())
+    start = phrase_before(sentence[:place])
+    stop = phrase_after(sentence, number.end())
+    if start is None and stop is None:
+        is_ordinal = _ORDINAL_END.match(sentence, number.end()) is not None
+        return None if is_ordinal else number[0].strip(" ,")
+    start = place if start is None else start
+    return sentence[start : number.end() if stop is None else stop].strip(" ,")
 
 
 def _words_of(sentence: str, short: str) -> str | None:
@@ -192,6 +211,7 @@ def _words_of(sentence: str, short: str) -> str | None:
 
 
 _MAX_CJK = 24
+_ORDINAL_END = re.compile(r"(?:st|nd|rd|th)\b")
 _NAME = re.compile(r"\s*\\?[A-Za-z]+(?:_\{?\w+\}?)?(?:\([a-z]\))?\s*")
 _COPULA = re.compile(
     r"\b(?:is|are|was|equals|becomes|be|est|es|ist|lautet)\b\s*(?:therefore\b|about\b|:)?|="

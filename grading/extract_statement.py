@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from itertools import islice
 
 from grading.extract_reading import is_readable
-from grading.extract_scope import denies, is_retracted, says_wrong
+from grading.extract_retraction import denies, is_retracted, says_wrong
 from grading.extract_spans import Span, formula_spans, read_formulas
+from grading.modifiers import phrase_after, phrase_before
 
 _TAIL = 4_000
 _MAX_RUN = 400
@@ -55,8 +56,8 @@ _RELATION_BEFORE = re.compile(
     r"(?P<name>[A-Za-z](?:_?\d)?|\|[a-z]\|)\s*(?:<=|>=|!=|==|<|>|≤|≥|≠|∈)\s*\Z"
 )
 _LIST_BEFORE = re.compile(
-    r"(?:(?<![\w.,/])[A-Za-z]\s*=\s*)?[-−]?[$£€]?(?<![\w.])\d[\d.,/]*\s*(?:,|and|or|,\s*and|,\s*or)"
-    r"(?:\s+(?:maybe|perhaps|possibly))?\s+(?:[A-Za-z]\s*=\s*)?\Z"
+    r"(?P<first>(?<![\w.,/])[A-Za-z]\s*=\s*)?[-−]?[$£€]?(?<![\w.])\d[\d.,/]*\s*(?:,|and|or|,\s*and|,\s*or)"
+    r"(?:\s+(?:maybe|perhaps|possibly))?\s+(?P<name>[A-Za-z]\s*=\s*)?\Z"
 )
 _LABEL_BEFORE = re.compile(
     r"\b(?:step|case|part|equation|eq|figure|fig|chapter|section|problem|question|example|method"
@@ -67,6 +68,13 @@ _PART_BEFORE = re.compile(
     r"[\w)]\s*[*×÷+·]\s*\Z|\d\s*[-−/]\s*\Z|\d\s*[-−]\s*[$£€]\Z"
     r"|(?<![\w.])[$£€]?\d[\d.,]*(?:\s+[A-Za-z]+){1,2},?\s+(?:and|or)\s+[$£€]?\Z"
 )
+_SUPPOSED = re.compile(
+    r"\A\W*(?:suppose|assume)\b"
+    r"|\A\W*(?:but |and )?(?:if|had) .{0,80}\b(?:were|had been|been)\b"
+    r"|\bcontradict(?:s|ion)\b|\babsurd\b",
+    re.IGNORECASE,
+)
+"""A sentence on what is not so."""
 _SIGN_IN_WORDS = re.compile(
     r"\b(?:is|are|get|gives?|be|equals|of|to|=)\s+(?:minus|negative)\s+\Z", re.IGNORECASE
 )
@@ -118,7 +126,7 @@ def statement_answer(text: str, *, allows_words: bool = False) -> str | None:
             if is_last and not allows_words and _is_unfinished(sentence):
                 return ""
             is_last, rest = False, rest or sentence
-            if sentence.endswith("?"):
+            if sentence.endswith("?") or _SUPPOSED.search(sentence) is not None:
                 continue
             if says_wrong(sentence):
                 return ""
@@ -334,11 +342,15 @@ def _with_context(sentence: str, match: re.Match[str]) -> str:
     before = sentence[max(0, start - 80) : start]
     is_negative = bool(match["sign"]) and _is_sign(sentence[:start])
     sign = "-" if is_negative or _SIGN_IN_WORDS.search(before) else ""
+    first, stop = phrase_before(before), phrase_after(sentence, match.end())
+    if first is not None or stop is not None:
+        first = len(before) if first is None else first
+        return f"{before[first:]}{sign}{number}{sentence[match.end() : stop or match.end()]}"
     relation = _RELATION_BEFORE.search(before)
     if relation is not None:
         return f"{before[relation.start() :]}{sign}{number}"
     listed = _LIST_BEFORE.search(before)
-    if listed is not None:
+    if listed is not None and (listed["first"] or not listed["name"]):
         return f"{listed[0].lstrip()}{sign}{number}"
     opened = before.rfind("("), before.rfind("[")
     if max(opened) >= 0:

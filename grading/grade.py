@@ -11,6 +11,7 @@ be read. Nothing here raises on bad mathematics.
 import re
 
 from grading.continuations import written_out
+from grading.effort import limited_to
 from grading.extract import embedded_answer
 from grading.normalize import MAX_CHARS
 from grading.numerals import plain_decimal
@@ -80,7 +81,8 @@ def compare_with(comparison: Comparison, gold: str, answer: str) -> Grade | None
     except UnreadableError:
         return Grade(Verdict.UNDECIDED, "unparsable-gold", answer)
     try:
-        verdict, reason = _from_readings(comparison, gold_reading, answer.strip())
+        with limited_to(comparison.num_steps):
+            verdict, reason = _from_readings(comparison, gold_reading, answer.strip())
     except UnreadableError as error:
         return _unreadable(error, answer)
     except RecursionError:

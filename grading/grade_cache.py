@@ -9,10 +9,13 @@ What a worker's death says of nothing but the worker is not kept. A `timeout` ma
 machine's load: it is kept only when it came again each time it was asked for anew.
 """
 
-from hashlib import blake2b
+from hashlib import sha256
 from typing import Generic, TypeVar
 
 from grading.verdict import Grade
+
+TextKey = tuple[str, bool, bytes]
+"""Gold answer, whether the text was cut off, digest of the text."""
 
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
@@ -28,7 +31,7 @@ class GradeCache:
 
     def __init__(self, size: int) -> None:
         self._answers = _Recent[tuple[str, str], Grade](size)
-        self._texts = _Recent[bytes, Grade](size)
+        self._texts = _Recent[TextKey, Grade](size)
         self._num_timeouts = _Recent[tuple[str, str], int](size)
 
     def of_answer(self, gold: str, answer: str) -> Grade | None:
@@ -47,20 +50,26 @@ class GradeCache:
                 return
         self._answers.keep(key, grade)
 
-    def of_text(self, key: bytes) -> Grade | None:
+    def of_text(self, key: TextKey) -> Grade | None:
         """The grade of a whole text, by its `text_key`."""
         return self._texts.find(key)
 
-    def keep_text(self, key: bytes, grade: Grade) -> None:
+    def keep_text(self, key: TextKey, grade: Grade) -> None:
         """Remember the grade of a whole text, unless it may be another the next time."""
-        if len(grade.answer) <= _MAX_CACHED_CHARS and grade.reason not in (_DIED, _TIMEOUT):
+        if len(key[0]) + len(grade.answer) <= _MAX_CACHED_CHARS and grade.reason not in (
+            _DIED,
+            _TIMEOUT,
+        ):
             self._texts.keep(key, grade)
 
 
-def text_key(gold: str, text: str, *, is_truncated: bool) -> bytes:
-    """A digest that only equal requests share."""
-    request = f"{len(gold)} {is_truncated:d} {gold}{text}"
-    return blake2b(request.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+def text_key(gold: str, text: str, *, is_truncated: bool) -> TextKey:
+    """What only equal requests share; holds a digest of the text instead of the text."""
+    try:
+        data = text.encode()
+    except UnicodeEncodeError:
+        data = text.encode("utf-8", "surrogatepass")
+    return gold, is_truncated, sha256(data).digest()
 
 
 class _Recent(Generic[_Key, _Value]):

@@ -70,7 +70,7 @@ _STYLES = """
 """
 _ENDS_OF_PROOF = re.compile(
     r"\A\s*\\(?:therefore|implies|Rightarrow)(?![A-Za-z])"
-    r"|\s*\\(?:checkmark|blacksquare|square|Box|qed|QED|qedhere)\s*[.$]?\s*\Z"
+    r"|\\(?:checkmark|blacksquare|square|Box|qed|QED|qedhere)[\s.$]{0,8}\Z"
 )
 _SIZES = """
     left right mleft mright middle big Big bigg Bigg bigl bigr bigm Bigl Bigr Bigm biggl biggr

@@ -10,7 +10,7 @@ or a name likewise (`half of 5`, `not x`). What such words make of a number is t
 import re
 from collections.abc import Sequence
 
-from grading.numerals import NUMBER_WORDS
+from grading.numerals import FRACTION_NAMES, MULTIPLES, NUMBER_WORDS
 
 __all__ = [
     "changes_name",
@@ -25,6 +25,8 @@ __all__ = [
 def changes_number(words: Sequence[str]) -> bool:
     """Whether words after a number, in lower case, change what it says."""
     previous = ""
+    if words and words[0] == "of":
+        return True
     for word in words:
         if word in _CHANGING or (word in NUMBER_WORDS and previous not in _OF_EACH):
             return True
@@ -64,55 +66,55 @@ def phrase_after(text: str, place: int) -> int | None:
 
 
 _LOOK_BACK = 80
-_FRACTIONS = """
-    halves thirds fourths fifths sixths sevenths eighths ninths tenths elevenths twelfths
-    fifteenths sixteenths twentieths hundredths thousandths millionths
-"""
-_MULTIPLES = """
-    tens hundred hundreds thousand thousands million millions billion billions trillion trillions
-    dozen dozens lakh lakhs crore crores
-"""
 _OPERATORS = """
     plus over divided multiplied increased decreased reduced raised lowered squared cubed doubled
     tripled quadrupled halved factorial root remainder remainders modulo mod minus point below base
     prime squares
 """
-_LIMITS = "or less fewer than at-least at-most only but except between unless not odd even"
-_CONDITIONS = "if when where for is are with such of and to"
+_LIMITS = """
+    or less fewer than least only but except between unless not odd even if when where for is are
+    with such and to percent
+"""
 _FALSE_NAMES = """
     not never no cannot isn't aren't wasn't doesn't can't won't false wrong incorrect invalid
     excluded rejected discarded extraneous impossible untrue neither nor fails
 """
 _FALSE = frozenset(_FALSE_NAMES.split())
-_CHANGING = (
-    frozenset(f"{_FRACTIONS} {_MULTIPLES} {_OPERATORS} {_LIMITS} {_CONDITIONS}".split())
-    | _FALSE
-)
-_OF_EACH = frozenset("of in per each every from by one".split()) - {"by"}
-_OPERATORS_BEFORE = frozenset(
-    "half twice double triple thrice negative minus square cube root reciprocal inverse of".split()
-)
-_SEQUENCES = frozenset(
-    "prime primes power root square cube fibonacci triangular even odd multiple composite perfect"
-    " factor divisor catalan pentagonal".split()
-)
+_CHANGING = _FALSE.union(FRACTION_NAMES, MULTIPLES, _OPERATORS.split(), _LIMITS.split())
+_OF_EACH = frozenset(("of", "in", "per", "each", "every", "from", "one"))
+_BEFORE_NAMES = """
+    half twice double triple thrice negative minus square cube root reciprocal inverse of
+"""
+_OPERATORS_BEFORE = frozenset(_BEFORE_NAMES.split())
+_SEQUENCE_NAMES = """
+    prime primes power root square cube fibonacci triangular even odd multiple composite perfect
+    factor divisor catalan pentagonal
+"""
+_SEQUENCES = frozenset(_SEQUENCE_NAMES.split())
 _BEFORE = re.compile(
     r"(?<![A-Za-z])(?:(?:one )?half(?: of)?|a (?:third|quarter|fourth|fifth|tenth) of|twice|thrice"
     r"|double|triple|\w+ times|(?:the )?(?:(?:additive|multiplicative) inverse|reciprocal|negative"
     r"|opposite|(?:square |cube |fourth |\d+th )?root|square|cube|factorial|logarithm|log|double"
     r"|(?:absolute value|additive inverse))"
     r" of|\d[\d.,]*\s+(?:[a-z]+\s+)?(?:less|more|fewer|greater|smaller|larger|higher|lower) than"
+    r"|\d[\d.,]*\s+(?:plus|minus|times|over|divided by|multiplied by|increased by|decreased by)"
     r"|anything (?:but|except)|everything (?:but|except)|(?:any|every) number (?:but|except))"
     r"\s+[$\\(]{0,3}\Z",
     re.IGNORECASE,
 )
+_CARDINALS = "|".join(sorted(NUMBER_WORDS))
 _AFTER = re.compile(
-    r"\s+(?:(?:less|more|fewer|greater|smaller|larger) than\s+\$?\d[\d,]*(?:\.\d+)?"
-    r"|(?:with )?(?:a )?remainder(?: of)?\s+\d+|r\s?\d+\b"
+    r"\s+(?:(?:hundred|thousand|million|billion|trillion)s?\b(?!-)"
+    r"|(?:less|more|fewer|greater|smaller|larger) than\s+\$?\d[\d,]*(?:\.\d+)?"
+    r"|(?:percent|pct) of\s+\$?\d[\d,]*|(?:with )?(?:a )?remainder(?: of)?\s+\d+|r\s?\d+\b"
     r"|(?:divided by|multiplied by|times|plus|minus|over|increased by|decreased by|to the power"
-    r"(?: of)?)\s+(?:\d[\d,.]*\d|\d|" + "|".join(sorted(NUMBER_WORDS - {"and", "a", "an"})) + r")\b"
+    r"(?: of)?)\s+"
+    rf"(?:\d[\d,.]*\d|\d|{_CARDINALS})\b"
+    r"|(?:feet|foot|ft|yards?|met(?:er|re)s?|hours?|minutes?|dollars?|pounds?|euros?|degrees?),?"
+    rf"\s+(?:and\s+)?(?:{_CARDINALS})\b(?:[ -](?:{_CARDINALS})\b)?"
+    r"(?:\s+(?:inch(?:es)?|minutes?|seconds?|cents?|pence|f(?:ee|oo)t|ounces?)\b)?"
     r"|(?:squared|cubed|doubled|tripled|quadrupled|halved|factorial)\b"
-    rf"|(?:{'|'.join(_FRACTIONS.split())})\b"
+    rf"|(?:{'|'.join(FRACTION_NAMES)})\b"
     r"|(?:degrees? )?below zero\b|and (?:a|one) half\b|and (?:a|three|one) quarters?\b"
     r"|point (?:zero|oh|one|two|three|four|five|six|seven|eight|nine)\b)",
     re.IGNORECASE,

@@ -20,7 +20,7 @@ _OF_TERMS = SEQUENCES | {Op.ADD, Op.NEG, Op.PM, Op.INTERVAL, Op.UNION}
 _OF_TURNS = frozenset((Op.NUM, Op.SYM, Op.DEG, Op.MUL, Op.ADD, Op.NEG, Op.PM, Op.DIV))
 _PI = Node(Op.SYM, value="\\pi")
 _MINUS_ONE = Node(Op.NEG, (Node(Op.NUM, value="1"),))
-_IN_ORDER = "abc mn pq rst uvw xyz xz".split()
+_IN_ORDER = ("abc", "mn", "pq", "rst", "uvw", "xyz", "xz")
 _MAX_RENAMED = 2
 _UNIT_VECTORS = {f"\\{accent}{{{letter}}}": letter for accent in ("hat", "vec") for letter in "ijk"}
 _ARBITRARY = frozenset("ck")
@@ -129,7 +129,9 @@ def renamed_parameters(
         return
     for order in permutations(missing):
         pairs = dict(zip(extra, order, strict=True))
-        if all(_may_be_renamed((gold, new), (answer, old), conditions) for old, new in pairs.items()):
+        if all(
+            _may_be_renamed((gold, new), (answer, old), conditions) for old, new in pairs.items()
+        ):
             yield _renamed(answer, pairs)
 
 
@@ -227,9 +229,8 @@ def _counts_turns(node: Node, letter: str, *, is_whole: bool) -> bool:
         return _counts_turns(node.args[-1], letter, is_whole=is_whole)
     if node.op in _OF_TERMS:
         return all(_counts_turns(arg, letter, is_whole=is_whole) for arg in node.args)
-    if letters_of(node) != {letter} or not _is_turn(node, letter):
-        return False
-    return is_whole or _holds_turn(node)
+    is_turn = len(letters_of(node)) == 1 and _is_turn(node, letter)
+    return is_turn and (is_whole or _holds_turn(node))
 
 
 def _is_turn(term: Node, letter: str) -> bool:

@@ -13,7 +13,8 @@ from fractions import Fraction
 from functools import lru_cache
 
 from grading import polynomials as poly
-from grading.calculus import derivative, holds_name, substituted
+from grading.calculus import derivative, holds_name, number, substituted
+from grading.effort import FULL_STEPS, limited_to, spend, steps_left
 from grading.estimate import bounds_of
 from grading.exact import exact_value, integer_value
 from grading.form_rules import (
@@ -42,34 +43,47 @@ _MAX_CACHED_NODES = 200
 _MAX_CACHED_TERMS = 60
 """Thousands of forms are kept: those of large trees would fill the memory."""
 _MAX_CHOICES = 10
+_MAX_LATE_SIZE = 4_000
+"""Products of terms that two forms may still be compared by when no steps are left."""
 
 
 def compare_forms(first: Node, second: Node) -> Verdict:
     """CORRECT or INCORRECT where the forms prove it."""
-    left, right = normal_form(first), normal_form(second)
+    left = normal_form(first) if steps_left() > 0 else None
+    right = None if left is None else normal_form(second)
     if left is None or right is None:
         return Verdict.UNDECIDED
-    poly.restart()
+    if steps_left() <= 0 and _crossing_size(left, right) > _MAX_LATE_SIZE:
+        return Verdict.UNDECIDED
     try:
         difference = poly.difference(left, right)
     except TooManyTermsError:
         return Verdict.UNDECIDED
+    finally:
+        poly.restart()
     if not difference:
         return Verdict.CORRECT
     return Verdict.INCORRECT if poly.are_independent(difference) else Verdict.UNDECIDED
 
 
+def _crossing_size(left: Quotient, right: Quotient) -> int:
+    return len(left.upper) * len(right.lower) + len(right.upper) * len(left.lower)
+
+
 def forms_proportional(first: Node, second: Node, positive: bool) -> Verdict:
     """CORRECT where first/second is one nonzero (positive) rational number."""
+    if steps_left() <= 0:
+        return Verdict.UNDECIDED
     left, right = normal_form(first), normal_form(second)
     if left is None or right is None or not left.upper or not right.upper:
         return Verdict.UNDECIDED
-    poly.restart()
     try:
         upper = poly.product(left, Quotient(right.lower, {poly.UNIT: 1})).upper
         lower = poly.product(right, Quotient(left.lower, {poly.UNIT: 1})).upper
     except TooManyTermsError:
         return Verdict.UNDECIDED
+    finally:
+        poly.restart()
     monomial = next(iter(upper))
     if upper.keys() != lower.keys():
         return Verdict.UNDECIDED
@@ -81,6 +95,8 @@ def forms_proportional(first: Node, second: Node, positive: bool) -> Verdict:
 
 def divides_by_zero(node: Node) -> bool:
     """Whether a division in it has a divisor that is zero for certain."""
+    if steps_left() <= 0:
+        return False
     if node.op is Op.DIV:
         divisor = normal_form(node.args[1])
         if divisor is not None and not divisor.upper:
@@ -93,36 +109,43 @@ def normal_form(node: Node) -> Quotient | None:
     size = num_nodes(node)
     if size > _MAX_NODES:
         return None
-    if size > _MAX_CACHED_NODES:
-        return _form_or_none(node)
     try:
-        return _cached_form(node)
+        form, cost = _costed_form(node) if size > _MAX_CACHED_NODES else _cached_form(node)
     except _TooLargeToKeepError as error:
-        return error.form
+        form, cost = error.form, error.cost
+    # A form out of the cache costs what it did, so that no verdict depends on the cache.
+    spend(cost)
+    return form
 
 
-def _form_or_none(node: Node) -> Quotient | None:
-    poly.restart()
-    try:
-        return _form(node)
-    except (_NoFormError, TooManyTermsError, ZeroDivisionError, UnreadableError, OverflowError):
-        return None
+def _costed_form(node: Node) -> tuple[Quotient | None, int]:
+    """The form, made on a budget of its own, and the steps that it took."""
+    with limited_to(FULL_STEPS):
+        poly.restart()
+        before = steps_left()
+        try:
+            form = _form(node)
+        except (_NoFormError, TooManyTermsError, ZeroDivisionError, UnreadableError, OverflowError):
+            form = None
+        poly.restart()
+        return form, before - steps_left()
 
 
 class _TooLargeToKeepError(Exception):
     """Carries a long form past the cache, whose memory must stay small."""
 
-    def __init__(self, form: Quotient) -> None:
+    def __init__(self, form: Quotient, cost: int) -> None:
         super().__init__()
         self.form = form
+        self.cost = cost
 
 
 @lru_cache(maxsize=1024)
-def _cached_form(node: Node) -> Quotient | None:
-    form = _form_or_none(node)
+def _cached_form(node: Node) -> tuple[Quotient | None, int]:
+    form, cost = _costed_form(node)
     if form is not None and len(form.upper) + len(form.lower) > _MAX_CACHED_TERMS:
-        raise _TooLargeToKeepError(form)
-    return form
+        raise _TooLargeToKeepError(form, cost)
+    return form, cost
 
 
 class _NoFormError(Exception):
@@ -343,17 +366,12 @@ def _short_series(node: Node) -> Quotient | None:
     low, high = integer_value(low_node), integer_value(high_node)
     if low is None or high is None or not 0 <= high - low < _MAX_CHOICES:
         return None
-    terms = (_form(substituted(body, index.value, _whole(k))) for k in range(low, high + 1))
+    terms = (_form(substituted(body, index.value, number(k))) for k in range(low, high + 1))
     combine = poly.total if node.value == "sum" else poly.product
     result = next(terms)
     for term in terms:
         result = combine(result, term)
     return result
-
-
-def _whole(value: int) -> Node:
-    digits = Node(Op.NUM, value=str(abs(value)))
-    return digits if value >= 0 else Node(Op.NEG, (digits,))
 
 
 _ONE = Node(Op.NUM, value="1")

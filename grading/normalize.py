@@ -76,9 +76,7 @@ def clean_answer(text: str) -> CleanAnswer:
     if _PLAIN_NUMBER.fullmatch(text) is not None:
         return CleanAnswer(text)
     if text[-1:] in _CLOSERS:
-        text = _PROVEN.sub("", text)
-    if text[-1:] in _QUOTES and (quoted := _QUOTED.fullmatch(text)) is not None:
-        text = quoted[1].strip()
+        text = _without_closers(text)
     if not text.isascii() and (choice := _CHINESE_CHOICE.fullmatch(text)) is not None:
         return CleanAnswer(choice[1], choice=choice[1] if len(choice[1]) == 1 else "")
     body = unify_latex(unify_characters(_mark_dollars(last_line(text))))
@@ -102,12 +100,10 @@ def clean_answer(text: str) -> CleanAnswer:
     return _clean_worded(body)
 
 
-_CLOSERS = frozenset("∎■□✓✔✅.D")
-_PROVEN = re.compile(r"(?<=\S)[\s.,;]*(?:[∎■□✓✔✅]|(?<![A-Za-z])(?:Q\.E\.D\.?|QED\.?))\s*\Z")
-_QUOTES = frozenset("\"'`”’")
-_QUOTED = re.compile(
-    r"(?:```|[\"'`“‘])\s*((?:[^\"`“”‘’'\\]|\\[^\"'])+?)\s*(?:```|[\"'`”’])", re.DOTALL
-)
+_QUOTES = {'"': '"', "'": "'", "`": "`", "”": "“", "’": "‘"}
+"""Closing quotes with what opens them."""
+_CLOSERS = frozenset((*_QUOTES, *"∎■□✓✔✅.D"))
+_PROVEN = re.compile(r"(?<=\S)[\s.,;]{0,8}(?:[∎■□✓✔✅]|(?<![A-Za-z])(?:Q\.E\.D\.?|QED\.?))\Z")
 _PLAIN_NUMBER = re.compile(r"-?[0-9]{1,400}(?:\.[0-9]+)?")
 _CHINESE_CHOICE = re.compile(
     r"(?:故|应|应该|因此|所以)?(?:选|选择|选项|答案|答案是|答案为|正确选项是|正确答案是)\s?[:：为是]?\s?"
@@ -170,7 +166,8 @@ def _clean_worded(body: str) -> CleanAnswer:
     body, condition = split_condition(body)
     body, currency = split_currency(body)
     body = _approximation_dropped(_strip_ends(_AFTER_DOLLAR.sub(r"\1", body)))
-    if (number := phrase_value(body) or _number_in_words(body)) is not None:
+    spoken = _TEXT.sub(r" \1 ", body) if "\\text" in body else body
+    if (number := phrase_value(spoken) or _number_in_words(body)) is not None:
         return CleanAnswer(number, currency, condition, choice)
     if _PURE_TEXT.fullmatch(body) is not None:
         return CleanAnswer(body, currency, condition, choice)
@@ -219,6 +216,16 @@ def _rewrite_text(match: re.Match[str]) -> str:
     if len(content) <= 1 or not any(sign.isalpha() for sign in content):
         return match[0] if _is_unit_letter(match, content) else match[1]
     return f"\\text{{{match[1].strip()}}}"
+
+
+def _without_closers(text: str) -> str:
+    """Without signs that end a proof, and without quotes around all of it."""
+    text = text[:-16] + _PROVEN.sub("", text[-16:])
+    opener = _QUOTES.get(text[-1:])
+    if opener is None or text[0] != opener:
+        return text
+    inside = text.strip(opener + text[-1]).strip(" \n")
+    return text if not inside or opener in inside or text[-1] in inside else inside
 
 
 def _mathematics_in_text(body: str) -> str:

@@ -236,11 +236,12 @@ FRACTION_NAMES = {
 }  # fmt: skip
 """Plural parts with their denominators; quarters are coins as well."""
 MULTIPLES = {
-    **{name: scale for word, scale in _SCALES.items() for name in (word, word + "s")},
-    "tens": 10, "dozen": 12, "dozens": 12, "lakh": 10**5, "lakhs": 10**5, "crore": 10**7,
-    "crores": 10**7,
+    **{name: f"10^{{{power}}}" for word, power in NUMBER_POWERS.items()
+       for name in (word, word + "s")},
+    "tens": "10", "dozen": "12", "dozens": "12", "lakh": "10^{5}", "lakhs": "10^{5}",
+    "crore": "10^{7}", "crores": "10^{7}",
 }  # fmt: skip
-"""Words that multiply the number before them."""
+"""Words that multiply the number before them, with what they multiply it by."""
 
 
 def _mixed_of_words(words: list[str]) -> Fraction | None:

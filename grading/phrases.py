@@ -162,21 +162,24 @@ _LINE_WORD = re.compile(r"(?<![A-Za-z\\])[A-Za-z]{3,}")
 
 # -- lead-ins ------------------------------------------------------------------------------
 
-_OPEN, _CLOSE = r"(?:\\text\s?\{\s*)?", r"[\s:]*\}?"
+_OPEN, _CLOSE = r"(?:\\text\s?\{\s*)?", r"\s*\}?"
 _LEADS = """
     the final answer answers is are thus so therefore hence we find get have obtain that solution
     solutions result value sum total our finally it equals required correct only just simply which
     must be
 """
 _LEAD_WORD = "(?:" + "|".join(sorted(_LEADS.split(), key=len, reverse=True)) + ")"
-_LEAD_IN = re.compile(rf"(?:{_OPEN}{_LEAD_WORD}(?![A-Za-z']){_CLOSE}[\s,:]*)+", re.IGNORECASE)
+_LEAD_IN = re.compile(
+    rf"(?:{_OPEN}{_LEAD_WORD}(?![A-Za-z'])[\s,:]*{_CLOSE}[\s,:]*)+", re.IGNORECASE
+)
 _SAYING = re.compile(
     r"\b(?:answers?|is|are|equals|thus|so|therefore|hence|find|get|have|obtain|finally|only|just"
     r"|simply|be)\b",
     re.IGNORECASE,
 )
 _TAIL = re.compile(
-    r"[\s,]*(?:\\text\s?\{\s*)?\b(?:(?:which|that) )?(?:is|are) (?:the|our|my) (?:final |correct |only )?"
+    r"[\s,]*(?:\\text\s?\{\s*)?\b(?:(?:which|that) )?(?:is|are) (?:the|our|my) "
+    r"(?:final |correct |only )?"
     r"(?:answer|solution|result|value)s?\b\s*\}?$"
     r"|[\s,]*(?:\\text\s?\{\s*)?\bonly\b\s*\}?$",
     re.IGNORECASE,
@@ -193,7 +196,8 @@ _THING = re.compile(
 )
 _ASIDE = re.compile(
     r"(?:\s\(|\s?\\text\s?\{\s*\()(?!(?:mod|modulo|base|plus|minus|times"
-    r"|sin|cos|tan|log|and|where|for|if|not|but|maybe|perhaps|possibly)"
+    r"|sin|cos|tan|log|and|where|for|if|not|but|maybe|perhaps|possibly"
+    r"|or|wrong|incorrect|false|rejected|extraneous|excluded|invalid|no|never|except|unless)"
     r"(?![A-Za-z]))[A-Za-z]{3}[^()]{0,200}\)\s*\}?$",
     re.IGNORECASE,
 )
@@ -208,7 +212,8 @@ _CHOICE_AND_VALUE = re.compile(
     r"(?:(?i:option|choice)\s+\(?([A-J])\)?\s*[:.)-]?|\(\s?([A-J])\s?\)\s*[:.]?|([A-J])[).:](?=\s))\s*"
 )
 _SAID_RIGHT = re.compile(
-    r"(?:\\text\s?\{\s*)?is (?:the )?(?:right|correct|true|(?:right |correct )?(?:answer|option|choice))"
+    r"(?:\\text\s?\{\s*)?is (?:the )?"
+    r"(?:right|correct|true|(?:right |correct )?(?:answer|option|choice))"
     r"\s*\}?[.!]?",
     re.IGNORECASE,
 )
@@ -230,7 +235,8 @@ _STARTS = (
     r"|provided(?: that)?|as long as|given that|assuming"
 )
 _WORDED = re.compile(
-    rf"\s*[,;]?\s*[(\[]?\s*(?:\\text\s?\{{\s*)?[(\[]?(?<![A-Za-z\\])(?:{_STARTS})(?![A-Za-z])",
+    rf"\s*[,;]?\s*[(\[]?\s*(?:\\text\s?\{{\s*)?[(\[]?(?<![A-Za-z\\])(?:{_STARTS})(?![A-Za-z])"
+    r"(?!\s+(?:a\s+)?remainder)",
     re.IGNORECASE,
 )
 _SETS = r"(?:\\mathbb\s?\{?[A-Z]\}?|[ZNRQ](?![A-Za-z]))"

@@ -13,6 +13,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from fractions import Fraction
 
+from grading.effort import spend
 from grading.primes import SURE_PRIME_LIMIT, TooManyTermsError, factors
 
 Rational = int | Fraction
@@ -25,7 +26,7 @@ UNIT: Monomial = frozenset()
 MAX_TERMS = 1_000
 _MAX_POWER = 4_096
 _MAX_COEFFICIENT_BITS = 8_000
-_MAX_WORK = 30_000
+_MAX_WORK = 24_000
 """Products of terms that one thread may spend between two calls of `restart`."""
 
 
@@ -37,7 +38,8 @@ _WORK = _Work()
 
 
 def restart() -> None:
-    """Give this thread its budget of work back."""
+    """Give this thread its budget of work back; what was used counts as steps."""
+    spend(_MAX_WORK - _WORK.left)
     _WORK.left = _MAX_WORK
 
 

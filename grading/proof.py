@@ -3,11 +3,12 @@ r"""Proofs by sympy that two scalar trees are equal; the only importer of sympy.
 Trees are built from whitelisted constructors on integers and names: no text reaches a
 parser or `eval`. Sums, integrals, limits, and unknown functions are applied undefined
 functions of their (built) arguments, bound letters renamed, so that equal ones cancel; where
-that proves nothing sympy is asked for their values. Letters are taken positive: the points of
-`grading.evaluate` have covered the other signs before.
+that proves nothing sympy is asked for their values. Letters are taken positive only where the
+points of `grading.samples` have covered the other signs, or no sign matters.
 """
 
 from collections.abc import Callable, Iterator
+from enum import Enum, auto
 from typing import Any
 
 import sympy
@@ -23,18 +24,31 @@ _MAX_BITS = 4_000
 """Of an integer power that sympy may expand."""
 
 
-def cheap_proof(first: Node, second: Node) -> Verdict:
+class Letters(Enum):
+    """What sympy may take letters for."""
+
+    POSITIVE = auto()
+    REAL = auto()
+
+    def symbol(self, name: str) -> Any:
+        """The letter as a symbol."""
+        if self is Letters.POSITIVE:
+            return sympy.Symbol(name, positive=True)
+        return sympy.Symbol(name, real=True)
+
+
+def cheap_proof(first: Node, second: Node, letters: Letters = Letters.POSITIVE) -> Verdict:
     """CORRECT where expanding, cancelling or denesting roots shows that they are equal."""
-    difference = build(first) - build(second)
+    difference = build(first, letters) - build(second, letters)
     for attempt in (_as_built, sympy.expand, sympy.sqrtdenest, _combined):
         if attempt(difference) == 0:
             return Verdict.CORRECT
     return Verdict.UNDECIDED
 
 
-def dear_proof(first: Node, second: Node) -> Verdict:
+def dear_proof(first: Node, second: Node, letters: Letters = Letters.POSITIVE) -> Verdict:
     """CORRECT by any means of sympy; INCORRECT where worked-out values differ."""
-    difference = build(first) - build(second)
+    difference = build(first, letters) - build(second, letters)
     for attempt in (
         sympy.trigsimp,
         _with_logs_joined,
@@ -45,7 +59,7 @@ def dear_proof(first: Node, second: Node) -> Verdict:
         if attempt(difference) == 0:
             return Verdict.CORRECT
     if _holds_calculus(first) or _holds_calculus(second):
-        difference = build(first, work_out=True) - build(second, work_out=True)
+        difference = build(first, letters, work_out=True) - build(second, letters, work_out=True)
         if sympy.simplify(difference) == 0:
             return Verdict.CORRECT
         if _is_clearly_nonzero(difference):
@@ -77,13 +91,13 @@ def is_constant_quotient(first: Node, second: Node) -> bool:
     return bool(sympy.simplify(build(first) / build(second)).is_number)
 
 
-def build(node: Node, *, work_out: bool = False) -> Any:
+def build(node: Node, letters: Letters = Letters.POSITIVE, *, work_out: bool = False) -> Any:
     """The sympy expression of a scalar tree.
 
     Raises:
         UnreadableError: `unsupported`, `too-large`.
     """
-    return _Builder(work_out=work_out).build(node)
+    return _Builder(letters, work_out=work_out).build(node)
 
 
 def _holds_calculus(node: Node) -> bool:
@@ -111,7 +125,8 @@ def _is_clearly_nonzero(difference: Any) -> bool:
 class _Builder:
     """Builds one expression; `work_out` asks sympy for the values of sums and integrals."""
 
-    def __init__(self, *, work_out: bool) -> None:
+    def __init__(self, letters: Letters, *, work_out: bool) -> None:
+        self._letters = letters
         self._work_out = work_out
 
     def build(self, node: Node) -> Any:
@@ -121,7 +136,7 @@ class _Builder:
             return sympy.Rational(exact.numerator, exact.denominator)
         if node.op is Op.SYM:
             known = _CONSTANTS.get(node.value)
-            return sympy.Symbol(node.value, positive=True) if known is None else known
+            return self._letters.symbol(node.value) if known is None else known
         if node.op in _CALCULUS:
             return self._calculus(node)
         if node.op is Op.FUNC:
@@ -177,7 +192,7 @@ class _Builder:
     def _worked_out(self, node: Node) -> Any:
         body, name, *ends = node.args
         bound = sympy.Symbol(name.value, **_assumptions(node))
-        inner = self.build(body).subs(sympy.Symbol(name.value, positive=True), bound)
+        inner = self.build(body).subs(self._letters.symbol(name.value), bound)
         limits = [self._end(end) for end in ends]
         if node.op is Op.LIMIT:
             return _limit(inner, bound, limits[0], node.value)
@@ -252,8 +267,12 @@ def _with_choices_written_out(difference: Any) -> Any:
 
 
 def _where_it_converges(value: Any) -> Any:
-    """The first case of a value by cases: the one that sympy gives where it exists."""
-    return value.args[0].args[0] if isinstance(value, sympy.Piecewise) else value
+    """The one case that sympy worked out, where the others are left as they were."""
+    if not isinstance(value, sympy.Piecewise):
+        return value
+    known, *others = (case.args[0] for case in value.args)
+    is_open = all(other.has(sympy.Integral, sympy.Sum, sympy.Product) for other in others)
+    return known if is_open else value
 
 
 def _sympy_root(radicand: Any, index: Any) -> Any:

@@ -108,7 +108,8 @@ def cases_points(
             yield {name: sign * _drawn(generator, size) for name in names}
         if len(names) > 1:
             yield {
-                name: generator.choice((1, -1)) * _drawn(generator, generator.choice((size, *_SIZES)))
+                name: generator.choice((1, -1))
+                * _drawn(generator, generator.choice((size, *_SIZES)))
                 for name in names
             }
 
@@ -122,7 +123,7 @@ _LADDER = (2, 3, 4, 6, 8, 10, 12)
 _ANALYTIC = frozenset(
     (Op.ADD, Op.MUL, Op.DIV, Op.NEG, Op.PCT, Op.DEG, Op.CALL, Op.DERIVATIVE, Op.BINOM)
 )
-_ENTIRE = frozenset("sin cos tan cot sec csc sinh cosh tanh exp".split())
+_ENTIRE = frozenset(("sin", "cos", "tan", "cot", "sec", "csc", "sinh", "cosh", "tanh", "exp"))
 
 
 def _drawn(generator: random.Random, ends: tuple[Fraction, Fraction]) -> Fraction:

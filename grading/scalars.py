@@ -8,6 +8,7 @@ to the symbolic tier. No floating-point error can decide.
 import math
 from fractions import Fraction
 
+from grading.effort import steps_left
 from grading.estimate import are_different, are_disproportional, bounds_of
 from grading.exact import exact_value
 from grading.normal_form import compare_forms, divides_by_zero, forms_proportional
@@ -29,6 +30,8 @@ def exact_scalars(gold: Node, answer: Node) -> Verdict:
     gold_sign, answer_sign = infinity_sign(gold), infinity_sign(answer)
     if gold_sign or answer_sign:
         return Verdict.CORRECT if gold_sign == answer_sign else Verdict.INCORRECT
+    if steps_left() <= 0:
+        return Verdict.UNDECIDED
     try:
         gold_value, answer_value = exact_value(gold), exact_value(answer)
     except UnreadableError:
@@ -75,4 +78,6 @@ def infinity_sign(node: Node) -> int:
         return 1
     if node.op is Op.NEG:
         return -infinity_sign(node.args[0])
+    if node.op is Op.PCT:
+        return infinity_sign(node.args[0])
     return 0

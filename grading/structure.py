@@ -9,6 +9,7 @@ side; named values as an answer to a bare list may come in any order.
 
 from collections.abc import Callable, Sequence
 
+from grading.effort import FAST_STEPS, FULL_STEPS
 from grading.exact import exact_value
 from grading.matching import distinct, match_bags
 from grading.matrices import reduced
@@ -61,8 +62,10 @@ class Comparison:
         scalars: ScalarComparison,
         proportional: ProportionComparison,
         rounds: bool = True,
+        num_steps: int = FULL_STEPS,
     ) -> None:
         self.rounds = rounds
+        self.num_steps = num_steps
         self._scalars = scalars
         self._proportional = proportional
         self._statements = StatementComparison(
@@ -95,7 +98,9 @@ class Comparison:
         verdict = self._same(gold, answer)
         if verdict is Verdict.CORRECT:
             return verdict
-        renamed = (self._same(gold, other) for other in renamed_parameters(gold, answer, conditions))
+        renamed = (
+            self._same(gold, other) for other in renamed_parameters(gold, answer, conditions)
+        )
         return any_of((verdict, *renamed))
 
     def _same(self, gold: Node, answer: Node) -> Verdict:
@@ -157,27 +162,22 @@ class Comparison:
         return self._matrices(gold, answer)
 
     def _ordered(self, gold: Sequence[Node], answer: Sequence[Node]) -> Verdict:
-        """Components in order; where one agrees, another may be rounded to two digits."""
+        """Components in order; where a finite one agrees, another may have two digits."""
         if len(gold) != len(answer):
             return Verdict.INCORRECT
         pairs = list(zip(gold, answer, strict=True))
         verdicts = [self._same(g, a) for g, a in pairs]
-        if Verdict.INCORRECT in verdicts and self._vouches(pairs, verdicts):
+        is_vouched = any(
+            verdict is Verdict.CORRECT and not infinity_sign(g)
+            for (g, _), verdict in zip(pairs, verdicts, strict=True)
+        )
+        if Verdict.INCORRECT in verdicts and is_vouched:
             for index, (g, a) in enumerate(pairs):
                 if verdicts[index] is Verdict.INCORRECT and self._is_rounded(
                     g, a, is_component=True
                 ):
                     verdicts[index] = Verdict.CORRECT
         return all_of(verdicts)
-
-    def _vouches(self, pairs: Sequence[tuple[Node, Node]], verdicts: Sequence[Verdict]) -> bool:
-        """Whether a finite component agrees without being rounded."""
-        return self.rounds and any(
-            verdict is Verdict.CORRECT
-            and not infinity_sign(gold)
-            and self.exactly.compare(gold, answer) is Verdict.CORRECT
-            for (gold, answer), verdict in zip(pairs, verdicts, strict=True)
-        )
 
     def _scalar(self, gold: Node, answer: Node) -> Verdict:
         gold, answer = sign_outside(gold), sign_outside(answer)
@@ -293,7 +293,7 @@ class Comparison:
         return self._ordered(gold.args, answer.args)
 
 
-EXACT = Comparison(scalars=exact_scalars, proportional=exact_proportional)
+EXACT = Comparison(scalars=exact_scalars, proportional=exact_proportional, num_steps=FAST_STEPS)
 
 _BAGS = frozenset((Op.LIST, Op.SET))
 _ATOMS = frozenset((Op.WORD, Op.BASED, Op.ELLIPSIS))

@@ -10,7 +10,7 @@ import re
 from fractions import Fraction
 from functools import lru_cache
 
-from grading.modifiers import changes_number
+from grading.modifiers import changes_number, is_ordinal_of
 from grading.numerals import (
     MULTIPLES,
     NUMBER_POWERS,
@@ -184,7 +184,7 @@ _CURRENCY = re.compile(rf"\s?[{CURRENCY_SIGNS}]\s?")
 _SHORT = frozenset(spelling for spelling in _SPELLED if len(spelling) == 1)
 _AMBIGUOUS_PLAIN = _SHORT | {"in", "u."}
 
-_DOMAINS = frozenset("whole integer integers real numbers number".split())
+_DOMAINS = frozenset(("whole", "integer", "integers", "real", "numbers", "number"))
 """Words that say what a letter before them is; a plain number counts them."""
 _REASONS = frozenset(("because", "since", "altogether"))
 _PERCENT_WORDS = frozenset(("percent", "percents", "percentage", "pct", "per cent"))
@@ -222,7 +222,8 @@ _UNIT_PIECE = re.compile(r"\s*([A-Za-z]+\.?)\s*(?:\^\s?\{?\s?(-?\d)\s?\}?)?")
 _ITEM_UNIT = re.compile(
     r"(?<=[\d})])\s?(?:\\text\s?\{\s?([A-Za-z]{2,12})\s?\}|(?<=\s)([A-Za-z]{2,12}))(?=\s?[,;)\]}])"
 )
-_COUNT = rf"\d{{1,20}}(?:\.\d{{1,20}})?|(?:{'|'.join(sorted(NUMBER_WORDS))})(?:[ -][a-z]{{3,5}})?"
+_SPOKEN = "(?:" + "|".join(sorted(NUMBER_WORDS)) + ")"
+_COUNT = rf"\d{{1,20}}(?:\.\d{{1,20}})?|{_SPOKEN}(?:[ -]{_SPOKEN})?"
 _UNIT_WORD = r"(?:\\text\s?\{\s?)?([A-Za-z]{2,12})\s?\}?"
 _COMPOUND_QUANTITY = re.compile(
     rf"(\d{{1,20}})\s?{_UNIT_WORD}\s?,?\s?(?:and\s)?\s?({_COUNT})\s?{_UNIT_WORD}",
@@ -250,7 +251,7 @@ def _after_text(body: str, trailing: re.Match[str]) -> tuple[str, str]:
     unit = _unit_of(phrase, trailing[3] or "", is_text=True)
     if unit:
         return rest, unit
-    words = phrase.split()
+    words = phrase.replace("(", " ").replace(")", " ").split()
     if words[:2] == ["of", "the"] and all(len(word) > 1 for word in words):
         words = words[2:]
     is_counted = words and not changes_number(words) and not trailing[3]
@@ -270,7 +271,7 @@ def _after_number(body: str, trailing: re.Match[str]) -> tuple[str, str]:
         return rest + sign, ""
     words = folded.split()
     if ordinal_value(rest[-1] + words[0]) is not None and not gap:
-        return rest, ""
+        return (body, "") if is_ordinal_of(words[1:]) else (rest, "")
     is_measured = _GROUPED_DECIMAL.fullmatch(rest) is not None
     is_inches = folded == "in" and bool(gap)
     if unit := _unit_of(folded, power, is_text=is_measured or is_inches):

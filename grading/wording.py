@@ -114,19 +114,17 @@ _FILLER_NAMES = """
     obtain conclude conclusion result solution correct choose choice chosen 's is's it's that's
     he's she's
 """
-_FILLERS = frozenset(_FILLER_NAMES.split()) | _STOP_WORDS - frozenset(
-    "to by from in on at with for all any every each must should would can of".split()
-)
-_BEARERS = frozenset(
-    "function number integer sequence series graph value f g h n x it angle line set".split()
-)
+_NO_FILLER_NAMES = "to by from in on at with for all any every each should would can of"
+_FILLERS = frozenset(_FILLER_NAMES.split()) | _STOP_WORDS.difference(_NO_FILLER_NAMES.split())
+_BEARER_NAMES = "function number integer sequence series graph value f g h n x it angle line set"
+_BEARERS = frozenset(_BEARER_NAMES.split())
 """What may bear a property: "the function f is odd"."""
-_VERBS = frozenset(
-    "is are was were will would has have can gets wins receives finishes does did".split()
-)
-_CONTRASTS = frozenset(
-    "but however except unless sometimes only although though if depends maybe perhaps or".split()
-)
+_VERB_NAMES = "is are was were will would has have can gets wins receives finishes does did"
+_VERBS = frozenset(_VERB_NAMES.split())
+_CONTRAST_NAMES = """
+    but however except unless sometimes only although though if depends maybe perhaps or
+"""
+_CONTRASTS = frozenset(_CONTRAST_NAMES.split())
 
 _KINDS = r"(?:real|integer|integral|positive|rational|natural|such|possible|valid|common|whole)"
 _THINGS = r"(?:solutions?|roots?|values?|numbers?|integers?|pairs?|triples?|intersections?|zeros?)"
@@ -210,9 +208,7 @@ def _items(words: list[str]) -> frozenset[tuple[str, ...]]:
     return frozenset(items)
 
 
-def _lists(
-    gold: frozenset[tuple[str, ...]], answer: frozenset[tuple[str, ...]]
-) -> Verdict | None:
+def _lists(gold: frozenset[tuple[str, ...]], answer: frozenset[tuple[str, ...]]) -> Verdict | None:
     """Lists of the same items are equal, of single words that differ are not; else None."""
     if len(gold) > 1 and gold == answer:
         return Verdict.CORRECT

@@ -6,9 +6,9 @@ import pytest
 
 from grading.equivalence import symbolic_proportional, symbolic_scalars
 from grading.estimate import are_different
-from grading.evaluate import samples
 from grading.expression import parse_body
 from grading.normal_form import compare_forms
+from grading.samples import samples
 from grading.sampling import free_names
 from grading.tree import Node, Op
 from grading.verdict import Verdict

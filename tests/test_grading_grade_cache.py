@@ -25,16 +25,19 @@ def test_remembers_what_was_asked_for_of_late_and_no_more_than_its_size() -> Non
 def test_a_size_of_none_remembers_nothing() -> None:
     cache = GradeCache(0)
     cache.keep_answer("g", "1", grade("1"))
-    cache.keep_text(b"key", grade("1"))
-    assert (cache.of_answer("g", "1"), cache.of_text(b"key")) == (None, None)
+    cache.keep_text(KEY, grade("1"))
+    assert (cache.of_answer("g", "1"), cache.of_text(KEY)) == (None, None)
 
 
 def test_long_answers_are_not_kept() -> None:
     cache = GradeCache(100)
     cache.keep_answer("g", "1" * 10_000, grade("1"))
-    cache.keep_text(b"key", grade("1" * 10_000))
+    cache.keep_text(KEY, grade("1" * 10_000))
     assert cache.of_answer("g", "1" * 10_000) is None
-    assert cache.of_text(b"key") is None
+    assert cache.of_text(KEY) is None
+
+
+KEY = text_key("g", "so 1", is_truncated=False)
 
 
 def undecided(reason: str) -> Grade:
@@ -46,10 +49,10 @@ def test_a_timeout_is_kept_when_it_came_again_twice() -> None:
     kept: list[bool] = []
     for _ in range(4):
         cache.keep_answer("g", "1", undecided("timeout"))
-        cache.keep_text(b"key", undecided("timeout"))
+        cache.keep_text(KEY, undecided("timeout"))
         kept.append(cache.of_answer("g", "1") is not None)
     assert kept == [False, False, True, True]
-    assert cache.of_text(b"key") is None  # known by its answer
+    assert cache.of_text(KEY) is None  # known by its answer
     assert cache.of_answer("g", "2") is None
 
 
@@ -57,8 +60,8 @@ def test_the_death_of_a_worker_is_never_kept() -> None:
     cache = GradeCache(100)
     for _ in range(5):
         cache.keep_answer("g", "1", undecided("worker-died"))
-        cache.keep_text(b"key", undecided("worker-died"))
-    assert (cache.of_answer("g", "1"), cache.of_text(b"key")) == (None, None)
+        cache.keep_text(KEY, undecided("worker-died"))
+    assert (cache.of_answer("g", "1"), cache.of_text(KEY)) == (None, None)
     cache.keep_answer("g", "1", undecided("unproven"))
     assert cache.of_answer("g", "1") == undecided("unproven")
 

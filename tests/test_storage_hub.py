@@ -23,16 +23,17 @@ ROOT = Path(__file__).parents[1]
 READER = """
 import dataclasses, json, sys
 import datasets
-from grading.grade import is_gradable_gold
+from grading.grade import ungradable_reason
 from pipeline.errors import StepmarkError
-from storage.problems import ProblemsConfig, load_problems
+from storage.problem_config import ProblemsConfig
+from storage.problems import load_problems
 
 for line in sys.stdin:
     settings = json.loads(line)
     if settings.pop("is_cached_before"):
         datasets.load_dataset(settings["source"], settings["hub_config"])
     try:
-        loaded = load_problems(ProblemsConfig(**settings), is_gradable=is_gradable_gold)
+        loaded = load_problems(ProblemsConfig(**settings), ungradable_reason=ungradable_reason)
         answer = dataclasses.asdict(loaded)
     except StepmarkError as error:
         answer = {"error": f"{type(error).__name__}: {error}"}

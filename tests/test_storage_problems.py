@@ -8,16 +8,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from grading.grade import is_gradable_gold
+from grading.grade import ungradable_reason
 from pipeline.errors import ConfigError, DataError
-from storage.problems import LoadedProblems, ProblemsConfig, last_boxed, load_problems
+from storage.problem_config import ProblemsConfig
+from storage.problems import LoadedProblems, last_boxed, load_problems
 
 SHARED = Path(__file__).parents[1].parent / "shared" / "data"
 
 
 def load(source: object, **settings: object) -> LoadedProblems:
     config = ProblemsConfig(source=str(source), **settings)  # type: ignore[arg-type]
-    return load_problems(config, is_gradable=is_gradable_gold)
+    return load_problems(config, ungradable_reason=ungradable_reason)
 
 
 def rejected(loaded: LoadedProblems) -> dict[int, str]:
@@ -99,12 +100,30 @@ def test_jsonl_rows_that_cannot_be_used_are_listed_by_line(tmp_path: Path) -> No
     assert reasons[12] == "gold answer is a list, not a text or a number"
     assert reasons[13] == "gold answer is a dict, not a text or a number"
     assert reasons[14] == "gold answer is a bool, not a text or a number"
-    for number, shown in ((15, "nan"), (16, "inf"), (17, "NaN"), (20, "\\\\frac{1}{")):
-        assert reasons[number] == f"gold answer '{shown}' cannot be read as an answer"
+    broken = "broken notation or no mathematics"
+    for number, shown, why in (
+        (15, "nan", "not a number"),
+        (16, "inf", "not a number"),
+        (17, "NaN", "not a number"),
+        (20, "\\\\frac{1}{", broken),
+    ):
+        assert reasons[number] == f"gold answer '{shown}' cannot be read as an answer: {why}"
     assert "not JSON (Exceeds the limit" in reasons[18]
     assert reasons[19].startswith("not JSON (")
     assert reasons[21].startswith("duplicate id 'q-")
     assert "surrogate" in reasons[22]
+
+
+def test_why_a_gold_answer_cannot_be_graded_is_said(tmp_path: Path) -> None:
+    golds = [r"\oint_C f \, dx", "1" + "+1" * 40_000, "so #### (", "1"]
+    reasons = rejected(load(lines(tmp_path, *map(row, golds))))
+    assert reasons[1].endswith("' cannot be read as an answer: unsupported notation")
+    assert reasons[2] == f"gold answer {golds[1][:80]!r} cannot be read as an answer: too large"
+    assert reasons[3] == (
+        "gold answer 'so #### (' cannot be read as an answer: broken notation or no mathematics; "
+        "is this problems.preset = 'gsm8k'?"
+    )
+    assert sorted(reasons) == [1, 2, 3]
 
 
 def test_numbers_are_golds(tmp_path: Path) -> None:

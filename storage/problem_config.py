@@ -1,0 +1,41 @@
+"""Which problems to take: the config of `storage.problems`."""
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field
+
+from pipeline.config import FrozenConfig
+
+
+class ProblemPreset(StrEnum):
+    """Column names and gold-answer form of a well-known dataset."""
+
+    GSM8K = "gsm8k"
+    MATH = "math"
+
+
+class ProblemsConfig(FrozenConfig):
+    """Which problems to take.
+
+    `source` is `demo`, a file (.jsonl, .csv, .parquet), a folder that `load_dataset` reads
+    (a clone or download of a Hub dataset), or a Hub dataset id; what is here goes before the Hub.
+    """
+
+    source: str = "demo"
+    preset: ProblemPreset | None = None
+    """The columns and the gold answers of a well-known dataset: gsm8k or math."""
+    question_column: str | None = None
+    """None: the preset's, else `question`."""
+    answer_column: str | None = None
+    """None: the preset's, else `answer`."""
+    id_column: str | None = None
+    """None names problems by their content."""
+    hub_config: str | None = None
+    hub_revision: str | None = None
+    """A commit, tag or branch of the Hub; a commit can also be read from the local cache."""
+    split: Annotated[str, Field(pattern=r"^\w{1,64}$")] = "train"
+    """The split of a dataset or of the demo to read, and the split's name in the labels."""
+    start: Annotated[int, Field(ge=0)] = 0
+    limit: Annotated[int, Field(ge=1)] | None = None
+    """Rows to read from `start`; None reads all (the demo has no end and needs one)."""

@@ -18,23 +18,18 @@ whose samples depend on the batch, two models (`tests/test_flows_stages.py` has 
 
 import argparse
 import json
-import os
 import random
-import signal
-import subprocess
-import sys
 import tempfile
-import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import pyarrow.parquet as pq
 from rich.console import Console
 from rich.table import Table
 
-from bench.killed_run import PHASES, Phase
+from bench.killed_run import PHASES, Phase, Run
 from pipeline.records import Rollout
 from storage.dataset import read_manifest
 from storage.journal import read_rollouts
@@ -65,9 +60,14 @@ AIMS = (
     Phase.END,
 )
 """A dataset's kills, in an order in which each can be reached after those before it."""
-DELAY_SHARES = {Phase.SAMPLING: 0.5, Phase.OPENING_COMPACTION: 0.3}
+DELAY_SHARES = {
+    Phase.SAMPLING: 0.5,
+    Phase.OPENING_COMPACTION: 0.3,
+    Phase.LABELS_COMPACTION: 0.5,
+    Phase.FINAL_COMPACTION: 0.4,
+}
 """A kill comes before this share of its phase (else 1): while sampling, so that some of it is
-left for the next kill; before it, since fewer parts are merged than at the end."""
+left for the next kill; in a compaction, since a killed run has fewer parts left to merge."""
 MAX_FLUSHES = 6
 """A kill while a part is written comes in one of the first so many."""
 MAX_MISSES = 20
@@ -233,9 +233,10 @@ class Bench:
 
     def _delay(self, aim: Phase) -> float:
         """A random instant of the phase, by its length in the uninterrupted run."""
-        like = _COMPACTIONS if aim in _COMPACTIONS else {aim}
-        longest = max(_length(phase, self._stays[phase]) for phase in like)
-        return self._rng.uniform(0, DELAY_SHARES.get(aim, 1.0) * longest)
+        # before its sampling an uninterrupted run has nothing to merge
+        like = Phase.LABELS_COMPACTION if aim is Phase.OPENING_COMPACTION else aim
+        length = _length(aim, self._stays[like])
+        return self._rng.uniform(0, DELAY_SHARES.get(aim, 1.0) * length)
 
     def _compared(self, stored: Stored, num_kills: int) -> Comparison:
         self._uninterrupted(stored.out)
@@ -253,88 +254,9 @@ class Bench:
             == read_manifest(self._whole)["counts"],
         )
 
-    def _started(self, out: Path) -> "Run":
+    def _started(self, out: Path) -> Run:
         command = ["generate", "--config", str(self._config), "--out", str(out)]
         return Run(command, self._mean_latency, log=out.with_suffix(".log"))
-
-
-class Run:
-    """A process that generates, and the phases that it has told; it ends with the context."""
-
-    def __init__(self, command: Sequence[str], mean_latency: float, *, log: Path) -> None:
-        self._log = log
-        self._marks, descriptor = os.pipe()
-        self._started = time.monotonic()
-        self._heard: list[tuple[float, Phase]] = [(0.0, Phase.START_UP)]
-        with log.open("ab") as stream:
-            self._process = subprocess.Popen(
-                [
-                    sys.executable, "-m", "bench.killed_run", str(descriptor), str(mean_latency),
-                    *command,
-                ],
-                cwd=ROOT,
-                stdout=stream,
-                stderr=stream,
-                pass_fds=[descriptor],
-                env={**os.environ, "OMP_NUM_THREADS": "1"},
-            )  # fmt: skip
-        os.close(descriptor)
-        self.seconds = 0.0
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._process.kill()
-        self._process.wait()
-        os.close(self._marks)
-
-    def wait_for_end(self) -> None:
-        """Raises where the run fails."""
-        while self._hear():
-            pass
-        self._end()
-
-    def kill(self, aim: Phase, *, times: int, delay: float) -> Phase | None:
-        """Kill `delay` seconds after the phase was begun for the `times`-th time.
-
-        Returns the phase that the kill came in, None where the run was over before.
-        """
-        while sum(phase is aim for _, phase in self._heard) < times:
-            if not self._hear():
-                break
-        time.sleep(delay)
-        self._process.kill()
-        while self._hear():
-            pass
-        return self._end()
-
-    def stays(self) -> dict[Phase, list[float]]:
-        """The seconds in each phase, each time that it was entered or come back to."""
-        ends = [*(at for at, _ in self._heard[1:]), self.seconds]
-        stays: dict[Phase, list[float]] = {phase: [] for phase in PHASES}
-        for (start, phase), end in zip(self._heard, ends, strict=True):
-            stays[phase].append(end - start)
-        return stays
-
-    def _hear(self) -> bool:
-        """Read the next marks; False at the process's end."""
-        heard = os.read(self._marks, 4096)
-        now = time.monotonic() - self._started
-        self._heard += [(now, PHASES[mark]) for mark in heard]
-        return bool(heard)
-
-    def _end(self) -> Phase | None:
-        status = self._process.wait()
-        self.seconds = time.monotonic() - self._started
-        if status == -signal.SIGKILL:
-            return self._heard[-1][1]
-        if status:
-            raise RuntimeError(f"the run ended with {status}: {self._log.read_text()[-2000:]}")
-        return None
-
-
-_COMPACTIONS = {Phase.OPENING_COMPACTION, Phase.LABELS_COMPACTION, Phase.FINAL_COMPACTION}
 
 
 def _length(phase: Phase, stays: Sequence[float]) -> float:

@@ -1,4 +1,4 @@
-"""`stepmark generate` that tells which phase it is in: what `bench.kill` kills.
+"""`stepmark generate` that tells which phase it is in, and who listens: what `bench.kill` kills.
 
     python -m bench.killed_run DESCRIPTOR MEAN_LATENCY generate --config FILE --out FOLDER
 
@@ -11,11 +11,16 @@ far more often than in earnest: a run of seconds then has the writes of a run of
 import asyncio
 import os
 import random
+import signal
+import subprocess
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from enum import StrEnum
-from typing import Any
+from pathlib import Path
+from typing import Any, Self
 
+ROOT = Path(__file__).resolve().parents[1]
 FLUSH_SECONDS = 0.1
 MAX_PARTS_READ = 8
 
@@ -36,6 +41,82 @@ class Phase(StrEnum):
 
 
 PHASES = tuple(Phase)
+
+
+class Run:
+    """A process that generates, and the phases that it has told; it ends with the context."""
+
+    def __init__(self, command: Sequence[str], mean_latency: float, *, log: Path) -> None:
+        self._log = log
+        self._marks, descriptor = os.pipe()
+        self._started = time.monotonic()
+        self._heard: list[tuple[float, Phase]] = [(0.0, Phase.START_UP)]
+        with log.open("ab") as stream:
+            self._process = subprocess.Popen(
+                [
+                    sys.executable, "-m", "bench.killed_run", str(descriptor), str(mean_latency),
+                    *command,
+                ],
+                cwd=ROOT,
+                stdout=stream,
+                stderr=stream,
+                pass_fds=[descriptor],
+                env={**os.environ, "OMP_NUM_THREADS": "1"},
+            )  # fmt: skip
+        os.close(descriptor)
+        self.seconds = 0.0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.wait()
+        os.close(self._marks)
+
+    def wait_for_end(self) -> None:
+        """Raises where the run fails."""
+        while self._hear():
+            pass
+        self._end()
+
+    def kill(self, aim: Phase, *, times: int, delay: float) -> Phase | None:
+        """Kill `delay` seconds after the phase was begun for the `times`-th time.
+
+        Returns the phase that the kill came in, None where the run was over before.
+        """
+        while sum(phase is aim for _, phase in self._heard) < times:
+            if not self._hear():
+                break
+        time.sleep(delay)
+        self._process.kill()
+        while self._hear():
+            pass
+        return self._end()
+
+    def stays(self) -> dict[Phase, list[float]]:
+        """The seconds in each phase, each time that it was entered or come back to."""
+        ends = [*(at for at, _ in self._heard[1:]), self.seconds]
+        stays: dict[Phase, list[float]] = {phase: [] for phase in PHASES}
+        for (start, phase), end in zip(self._heard, ends, strict=True):
+            stays[phase].append(end - start)
+        return stays
+
+    def _hear(self) -> bool:
+        """Read the next marks; False at the process's end."""
+        heard = os.read(self._marks, 4096)
+        now = time.monotonic() - self._started
+        self._heard += [(now, PHASES[mark]) for mark in heard]
+        return bool(heard)
+
+    def _end(self) -> Phase | None:
+        status = self._process.wait()
+        self.seconds = time.monotonic() - self._started
+        if status == -signal.SIGKILL:
+            return self._heard[-1][1]
+        if status:
+            raise RuntimeError(f"the run ended with {status}: {self._log.read_text()[-2000:]}")
+        return None
 
 
 class Marks:

@@ -30,7 +30,7 @@ from labeling.policies.config import AllocationPolicy
 from labeling.prompts import TokenPromptEncoder
 from pipeline.errors import EngineError
 from pipeline.records import Prefix, Problem, Rollout
-from pipeline.samplers.interrupts import interrupts_raised
+from pipeline.samplers.interrupts import interrupts_deferred, interrupts_raised
 from pipeline.samplers.metered import MeteredSampler
 from pipeline.samplers.sampler import SamplingStage
 from storage.journal import MAX_PARTS_READ, Journal, compact
@@ -62,7 +62,13 @@ def sample_rollouts(
 
     What was drawn and whether the budget was met is kept in the ledger.
     """
-    asyncio.run(draw_missing(config, out, on_progress=on_progress, solutions_only=solutions_only))
+    with interrupts_deferred():  # a loop interrupted while it is made complains on stderr
+        runner = asyncio.Runner()
+        runner.get_loop()
+    with runner:
+        runner.run(
+            draw_missing(config, out, on_progress=on_progress, solutions_only=solutions_only)
+        )
 
 
 async def draw_missing(

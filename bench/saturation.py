@@ -3,15 +3,18 @@
     .venv/bin/python -m bench.saturation --engine transformers
     .venv/bin/python -m bench.saturation --engine vllm --repeats 2
 
-Three ways through the same requests on one running engine: `raw` (the engine alone, all
-requests of the pipeline's run at once), `pipeline` (policy, sampling, grading, journal), and
-`usual loop` (one problem after another, each prompt sent K times with n = 1, the next
-problem when the last rollout is back). The usual loop takes the first problems only: it is
-slow. Prints a table and writes JSON. Default: the demo's model and problems on the CPU.
+Four ways through the same requests on one running engine: `raw` (the engine alone, as many
+requests in flight as the pipeline has), `raw, all at once` (the engine may choose among all
+requests of the run, which no pipeline knows in advance), `pipeline` (policy, sampling,
+grading, journal), and `usual loop` (one problem after another, each prompt sent K times with
+n = 1, the next problem when the last rollout is back). The usual loop takes the first
+problems only: it is slow. Prints a table and writes JSON. Default: the demo's model and
+problems on the CPU.
 """
 
 import argparse
 import asyncio
+import contextlib
 import json
 import sys
 import tempfile
@@ -34,7 +37,7 @@ from flows.run_config import RunConfig, load_config
 from flows.selection import selected_problems
 from flows.stages import prepare_problems
 from grading.pool import GradePool
-from labeling.engine import LabelingTools, Work, roll_out
+from labeling.engine import MAX_REQUESTS_IN_FLIGHT, LabelingTools, Work, roll_out
 from pipeline.records import Problem
 from pipeline.samplers.sampler import Completion, Sampler, SamplingRequest
 from storage.journal import Journal
@@ -65,6 +68,7 @@ def main() -> None:
     parser.add_argument("--num-problems", type=int, default=96)
     parser.add_argument("--loop-problems", type=int, default=8)
     parser.add_argument("--repeats", type=int, default=2)
+    parser.add_argument("--max-requests", type=int, default=MAX_REQUESTS_IN_FLIGHT)
     parser.add_argument("--json", type=Path, default=ROOT / "bench/results/saturation.json")
     options = parser.parse_args()
     overrides = [
@@ -90,13 +94,29 @@ async def _measure(config: RunConfig, folder: Path, options: Any) -> dict[str, A
     async with open_engine(
         engine, config, problems=problems, state_path=folder / "engine"
     ) as sampler:
-        warm = await _pipeline(sampler, engine, config, problems[:4], folder / "warm")
+        warm = await _pipeline(
+            sampler,
+            engine,
+            config,
+            problems[:4],
+            folder / "warm",
+            max_requests=options.max_requests,
+        )
         await _raw(sampler, warm.requests)
         for repeat in range(options.repeats):
             started = time.perf_counter()
-            recorder = await _pipeline(sampler, engine, config, problems, folder / str(repeat))
+            recorder = await _pipeline(
+                sampler,
+                engine,
+                config,
+                problems,
+                folder / str(repeat),
+                max_requests=options.max_requests,
+            )
             speeds["pipeline"].append(recorder.num_tokens / (time.perf_counter() - started))
-            speeds["raw"].append(await _timed(_raw(sampler, recorder.requests)))
+            turns = asyncio.Semaphore(options.max_requests)
+            speeds["raw"].append(await _timed(_raw(sampler, recorder.requests, turns)))
+            speeds["raw, all at once"].append(await _timed(_raw(sampler, recorder.requests)))
             few = {problem.problem_id for problem in problems[: options.loop_problems]}
             own = [request for request in recorder.requests if request.affinity in few]
             speeds["usual loop"].append(await _timed(_usual_loop(sampler, own)))
@@ -106,6 +126,9 @@ async def _measure(config: RunConfig, folder: Path, options: Any) -> dict[str, A
         "num_tokens": recorder.num_tokens,
         "tokens_per_second": dict(speeds),
         "pipeline_over_raw": median(map(_quotient, speeds["pipeline"], speeds["raw"])),
+        "pipeline_over_raw_all_at_once": median(
+            map(_quotient, speeds["pipeline"], speeds["raw, all at once"])
+        ),
         "pipeline_over_usual_loop": median(
             map(_quotient, speeds["pipeline"], speeds["usual loop"])
         ),
@@ -113,7 +136,13 @@ async def _measure(config: RunConfig, folder: Path, options: Any) -> dict[str, A
 
 
 async def _pipeline(
-    sampler: Sampler, engine: Engine, config: RunConfig, problems: Sequence[Problem], out: Path
+    sampler: Sampler,
+    engine: Engine,
+    config: RunConfig,
+    problems: Sequence[Problem],
+    out: Path,
+    *,
+    max_requests: int,
 ) -> Recorder:
     recorder = Recorder(sampler)
     with GradePool(config.grading) as pool, Journal(out) as journal:
@@ -131,12 +160,19 @@ async def _pipeline(
             sampling=config.sampling,
             steps=config.steps,
             allocation=config.allocation,
+            max_requests=max_requests,
         )
     return recorder
 
 
-async def _raw(sampler: Sampler, requests: Sequence[SamplingRequest]) -> int:
-    answers = await asyncio.gather(*(sampler.sample(request) for request in requests))
+async def _raw(
+    sampler: Sampler, requests: Sequence[SamplingRequest], turns: asyncio.Semaphore | None = None
+) -> int:
+    async def ask(request: SamplingRequest) -> list[Completion]:
+        async with turns or contextlib.nullcontext():
+            return await sampler.sample(request)
+
+    answers = await asyncio.gather(*(ask(request) for request in requests))
     return sum(one.num_tokens for completions in answers for one in completions)
 
 
@@ -174,6 +210,7 @@ def _show(figures: dict[str, Any], console: Console) -> None:
     console.print(table)
     console.print(
         f"pipeline ÷ raw engine {figures['pipeline_over_raw']:.3f}, "
+        f"÷ raw, all at once {figures['pipeline_over_raw_all_at_once']:.3f}, "
         f"÷ usual loop {figures['pipeline_over_usual_loop']:.2f}"
     )
 

@@ -65,7 +65,7 @@ _PATTERNS = tuple(
     )
 )
 _SCALED = re.compile(rf"{_N} ({'|'.join((*FRACTION_NAMES, *MULTIPLES))})")
-_POINT = re.compile(rf"{_N} point ([a-z ]{{3,60}})")
+_POINT = re.compile(rf"{_N} point (?:([a-z ]{{3,60}})|(\d{{1,20}}))")
 _DIGIT_NAMES = "zero one two three four five six seven eight nine"
 _DIGITS = {name: str(value) for value, name in enumerate(_DIGIT_NAMES.split())} | {"oh": "0"}
 
@@ -98,5 +98,7 @@ def _with_point(phrase: str) -> str | None:
     whole = None if match is None else _number(match[1])
     if match is None or whole is None or not whole.lstrip("-").isdigit():
         return None
+    if match[3]:
+        return f"{whole}.{match[3]}"
     digits = [_DIGITS.get(word, "") for word in match[2].split()]
     return f"{whole}.{''.join(digits)}" if all(digits) else None

@@ -25,8 +25,14 @@ from enum import Enum, auto
 from fractions import Fraction
 
 from grading import proof
+from grading.divisors import at_whole_numbers
 from grading.samples import WHOLE_SCALE, Sample, samples
-from grading.sampling import MAX_PATTERN_LETTERS, free_names, is_sign_safe
+from grading.sampling import (
+    MAX_PATTERN_LETTERS,
+    divides_whole_letters,
+    free_names,
+    is_sign_safe,
+)
 from grading.scalars import exact_proportional, exact_scalars, value_bounds
 from grading.structure import Comparison
 from grading.tokens import UnreadableError
@@ -55,8 +61,8 @@ def symbolic_scalars(gold: Node, answer: Node, *, tested: list[Node] | None = No
         return verdict
     # One order for both, since sympy's success may depend on it.
     gold, answer = sorted((gold, answer), key=repr)
-    if proof.holds_symbolic_divisor(gold) or proof.holds_symbolic_divisor(answer):
-        return proof.settled_difference(gold, answer)
+    if (verdict := _of_divisors(gold, answer)) is not None:
+        return verdict
     names = sorted(free_names(gold) | free_names(answer))
     outcome = _first_test(gold, answer, names)
     if outcome is _Test.REFUTED:
@@ -98,6 +104,19 @@ def symbolic_proportional(first: Node, second: Node, positive: bool) -> Verdict:
 
 
 SYMBOLIC = Comparison(scalars=symbolic_scalars, proportional=symbolic_proportional)
+
+
+def _of_divisors(gold: Node, answer: Node) -> Verdict | None:
+    """Where one holds a `gcd`, `lcm` or remainder of letters; None leaves it to points."""
+    is_symbolic = proof.holds_symbolic_divisor(gold) or proof.holds_symbolic_divisor(answer)
+    if divides_whole_letters(gold, answer):
+        outcome = at_whole_numbers(gold, answer)
+        if outcome is not Verdict.CORRECT:
+            return outcome
+        # Proofs may take letters for real ones: they confirm, and never refute.
+        verdict = proof.settled_difference(gold, answer)
+        return Verdict.UNDECIDED if verdict is Verdict.INCORRECT else verdict
+    return proof.settled_difference(gold, answer) if is_symbolic else None
 
 
 class _Test(Enum):

@@ -31,6 +31,7 @@ from grading.extract_markers import (
 )
 from grading.extract_phrase import MAX_PHRASE, leading_answer
 from grading.extract_reading import is_readable
+from grading.extract_restatement import restated
 from grading.extract_scope import answer_part, next_problem_start
 from grading.extract_spans import formula_spans
 from grading.extract_statement import statement_answer, whole_answer
@@ -62,6 +63,12 @@ def extract_answer(
     text: str, *, profile: GradingProfile = GradingProfile.AUTO, is_truncated: bool = False
 ) -> Extraction:
     """Find the final answer; never raises. `is_truncated`: cut off at the token limit."""
+    found = _extract(text, profile, is_truncated=is_truncated)
+    first = restated(found.answer) if "or" in found.answer else None
+    return found if first is None else Extraction(first, found.rule)
+
+
+def _extract(text: str, profile: GradingProfile, *, is_truncated: bool) -> Extraction:
     body = answer_part(text)
     next_problem = next_problem_start(body)
     if next_problem is not None:

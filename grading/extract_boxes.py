@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import chain, islice
 
 from grading.extract_box_syntax import BRACE, OPENER, closing_brace, unboxed
+from grading.extract_continuation import with_continuation
 from grading.extract_joins import MAX_BOXES, Box, joined_contents
 from grading.extract_lone_box import lone_box
 from grading.extract_retraction import correction, is_retracted
@@ -160,6 +161,8 @@ def _counted(text: str, box: Box, earlier: Iterator[Box]) -> str:
     if (corrected := correction(text, end)) is not None:
         return corrected
     whole = formula_around(text, box)
+    if whole is None and (continued := with_continuation(text, box)) is not None:
+        return continued
     with_sign = with_signs(text, box, box.content) if whole else box.content
     if whole is None or with_sign != box.content:
         return _content(text, box, earlier)

@@ -40,7 +40,8 @@ def joined_contents(text: str, last: Box, earlier: Iterator[Box]) -> str:
     for box in earlier:
         if box.end is None or box.end > boxes[-1].start:
             break
-        connector = _connector(text, box.end, boxes[-1].start)
+        is_case = _is_other_case(text, box.end, boxes[-1].start)
+        connector = " or " if is_case else _connector(text, box.end, boxes[-1].start)
         if connector is None:
             if not _IN_A_ROW.fullmatch(text, box.end, boxes[-1].start):
                 break
@@ -76,6 +77,15 @@ _LOGIC = {"\\land": " and ", "\\wedge": " and ", "\\lor": " or ", "\\vee": " or 
 _WORD = re.compile(r"[^\W\d_]+|[^\s\w]|\d+", re.UNICODE)
 _BULLET = re.compile(r"[.,;]?\s*\n\s*(?:[-*•]|\d{1,2}[.)]|\([a-z\d]\)|[a-z]\))\s*")
 _SEPARATOR = re.compile(r"\s*(?:([+|~*–—-])\1+|[|])\s*")
+_NEXT_CASE = re.compile(
+    r"[\s.;,$)*]{0,6}(?:and |or |but )?(?:otherwise|(?:if|when|for|option|possibility|scenario)\b"
+    r"[^.\n:,]{0,60})[:,][\s$(*]{0,6}",
+    re.IGNORECASE,
+)
+_CASE = re.compile(
+    r"\b(?:if|when|for|option|possibility|scenario)\b[^.\n:,]{1,60}[:,][^.\n:]{0,60}\Z", re.I
+)
+"""Boxes for different cases are no single answer."""
 _AND_WORDS = "and et und e y i и а og och en 和 与 及 と 및 와 과 以及 également"
 _OR_WORDS = "or ou oder o или 或 または 또는 或者"
 _AND, _OR = frozenset(_AND_WORDS.split()), frozenset(_OR_WORDS.split())
@@ -111,6 +121,13 @@ def _num_joined(contents: list[str], connectors: list[str]) -> int:
 
 
 _MAX_REPEATED = 2
+
+
+def _is_other_case(text: str, start: int, stop: int) -> bool:
+    """Whether the boxes before `start` and at `stop` are the values of two cases or options."""
+    if stop - start > _MAX_JOIN or _NEXT_CASE.fullmatch(text, start, stop) is None:
+        return False
+    return _CASE.search(text[max(0, start - _MAX_JOIN) : start]) is not None
 
 
 def _connector(text: str, start: int, stop: int) -> str | None:

@@ -24,6 +24,8 @@ def lone_box(text: str) -> tuple[str, int] | None:
     before = text[start - 2 : start].rstrip(" ")
     if before[-1:] not in ("$", "=") or before in ("\\$", "!=", "<=", ">="):
         return None
+    if text[max(0, start - 10) : start].rstrip(" $").endswith(("most", "least", "than", "up to")):
+        return None
     inside = start + len(_OPENER)
     end: int | None = text.find("}", inside)
     content = text[inside:end]

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 
 from grading.extract_last_line import announced_number
 from grading.extract_phrase import MAX_PHRASE, leading_answer
+from grading.extract_restatement import restated
 from grading.extract_retraction import correction, is_called_wrong, names_error
 from grading.extract_statement import statement_answer
 
@@ -157,10 +158,11 @@ _LINK = (
     r"|est|sont|vaut|es|son|sería|ist|lautet|sind|beträgt|è|sono|é|são|to|jest|wynosi|là|adalah"
     r"|är|er|je|este|on|равен|равна|равно|будет|это|είναι|هو|هي|היא|คือ|है|dır)"
     r"(?=[\s:*$\\(\d\"“])"
-    r"|：|:|=|→|->|—|[–-](?=\s)|是|为|為|等于|は|은|는|이)"
+    r"|：|:|=(?!=)|→|->|—|[–-](?=\s)|是|为|為|等于|は|은|는|이)"
 )
 _FORWARD = re.compile(
-    rf"{_ENDING}(?:{_DETAIL}(?P<link>{_LINK})|(?P<newline>[*_#:\s]{{0,6}}\n)|(?P<bare>[은는は]))"
+    rf"{_ENDING}(?:{_DETAIL}(?P<link>{_LINK})"
+    r"|(?P<newline>[*_#:\s]{0,6}\n(?:(?:={3,80}|-{3,80})[ ]*\n)?)|(?P<bare>[은는は]))"
 )
 _BEFORE_BACKWARD = re.compile(
     r"\b(?:is|as|are|be)\s+(?:therefore\s+|thus\s+|then\s+)?(?:our|the|my|your)\s+"
@@ -176,10 +178,13 @@ _HEDGE = re.compile(
     r"(?:maybe |perhaps |possibly |even |it is ){0,2}(?P<other>[-$]{0,2}\d[\d.,/]*)",
     re.IGNORECASE,
 )
+_MAX_RESTATED = 120
+_STOP = re.compile(r"[.!?;](?:\s|\Z)|\n")
 _BULLET = re.compile(r"\s{0,4}(?:[-•]|\*(?!\*)|\d{1,2}[.)])\s+")
 _NAMED_LINE = re.compile(
     r"[\s$*]*(?P<value>(?P<name>[A-Za-z](?:_\{?\w\}?)?) ?= ?[^=\n$*]{1,60}?)[\s$*.,;]*"
 )
+_FENCE = re.compile(r"```[ \t]*[A-Za-z+#]{1,12}(?=[ \t]*\n)")
 _FIRST_MINUS = re.compile(r"\A[-−]\s(?=\$?\d)")
 _LOOSE_MINUS = re.compile(r"(?<=\A )[-−]\s(?=\d)")
 _CORRECTION = re.compile(
@@ -262,7 +267,7 @@ def _forward_reader(tail: str, place: int, label: str, match: re.Match[str]) -> 
     is_final = tail[max(0, place - 6) : place].lower() == "final "
 
     def read(is_truncated: bool) -> str | None:
-        phrase = tail[start : start + MAX_PHRASE]
+        phrase = _FENCE.sub(_same_length, tail[start : start + MAX_PHRASE])
         if not phrase.strip(' \n*_:$"\\'):
             return ""
         answer = _bullets(phrase) or leading_answer(
@@ -286,10 +291,21 @@ def _forward_reader(tail: str, place: int, label: str, match: re.Match[str]) -> 
     return read
 
 
+def _same_length(fence: re.Match[str]) -> str:
+    """A fence without the name of its language, in as many characters, so that places stay."""
+    return "```".ljust(len(fence[0]))
+
+
 def _with_hedge(text: str, end: int, answer: str) -> str:
     """The answer and another one that is offered behind it."""
     hedge = _HEDGE.match(text, end)
-    return answer if hedge is None else f"{answer} or {hedge['other'].rstrip('.,')}"
+    if hedge is None:
+        return answer
+    stop = _STOP.search(text, hedge.end("other"), end + _MAX_RESTATED)
+    again = text[end : stop.start() if stop is not None else end + _MAX_RESTATED]
+    if restated(answer + again) is not None:
+        return answer
+    return f"{answer} or {hedge['other'].rstrip('.,')}"
 
 
 def _choice_reader(tail: str, place: int) -> _Read:

@@ -7,7 +7,9 @@ at its beginning.
 
 import re
 
+from grading.extract_plain_number import LABEL_BEFORE
 from grading.extract_reading import is_readable
+from grading.extract_restatement import restated
 from grading.extract_spans import Span, formula_spans
 from grading.modifiers import phrase_after, phrase_before
 
@@ -15,8 +17,9 @@ MAX_PHRASE = 600
 _NUMBER = r"[-+−]?\s?\\?[$£€¥]?\s?(?:\d[\d,]*(?:\.\d+)?|\.\d+)"
 _PLAIN = re.compile(r"[-+−]?\\?[$£€]?\d[\d,]*(?:\.\d+)?(?=\s*\.?\s*(?:$|\n))")
 _FILLER = re.compile(
-    r"(?:[\s*_`\"'“”‘’:：>-]|\\\"|->|→|\b(?:therefore|thus|simply|about|approximately|around|exactly"
-    r"|just|only|hence|clearly|indeed|roughly|given by|equal to|as follows|found to be|still|now"
+    r"(?:[\s*_`\"'“”‘’:：>-]|\\\"|->|→|</?(?:b|strong|em|i|u|code|mark|p)>|\b(?:therefore|thus|simply"
+    r"|about|approximately|around|exactly|just|only|hence|clearly|indeed|roughly|given by|equal to"
+    r"|as follows|found to be|still|now"
     r"|(?:option|choice)(?=\s+\(?[A-Z]\)?(?:\W|$))|donc|alors|environ|por tanto"
     r"|por lo tanto|entonces|aproximadamente|also|daher|quindi|portanto|that)\b[,:]?)*",
     re.IGNORECASE,
@@ -71,6 +74,7 @@ _FORMULA_LINK = re.compile(
 _OPEN_FORMULA = re.compile(r"\$\$|\\[(\[]|\\begin|\$\s?[\\A-Za-z({|]")
 _PERCENT_AFTER = re.compile(r"\s*(?:\\?%|(?:percent|pct|per cent)\b)")
 _DECIMAL_COMMA = re.compile(r"(?<![\d.,])(\d{1,3}(?:\.\d{3})+|\d+),(\d{1,2}|\d{4,})(?![\d,.]\d|\d)")
+_GLUED_FORMULAS = re.compile(r"(?<=[\w}])\$\$(?=[\\\w])")
 _MAX_WORDS = 6
 
 
@@ -88,6 +92,8 @@ def leading_answer(
     phrase = _SIGN_IN_WORDS.sub("-", _without_filler(phrase), count=1)
     if not phrase or (_NEGATED.match(phrase) and (phrase := _what_else(phrase)) == ""):
         return None
+    if phrase[0] == "$" and "$$" in phrase and phrase[1] != "$":
+        phrase = _GLUED_FORMULAS.sub("$ $", phrase)
     if phrase[0] in "$\\" and (formulas := _leading_formulas(phrase)) is not None:
         return formulas
     end = _SENTENCE_END.search(phrase)
@@ -133,6 +139,8 @@ def _leading_formulas(phrase: str) -> str | None:
     previous: Span = spans[0]
     for span in spans[1:]:
         between = phrase[previous.end : span.start]
+        if not between.strip() and len(parts) == 1 and _is_factor(parts[0], span.inside):
+            return f"{parts[0]} {span.inside.strip()}"
         if not between.strip() or len(between) > 16 or not _FORMULA_LINK.fullmatch(between):
             break
         parts.append(" or " if " or " in between else ", ")
@@ -144,17 +152,34 @@ def _leading_formulas(phrase: str) -> str | None:
     return answer
 
 
+def _is_factor(number: str, formula: str) -> bool:
+    """Whether a formula directly behind a number goes on with it: `$5$ $x$`."""
+    return _WHOLE.fullmatch(number) is not None and _FACTOR.match(formula) is not None
+
+
+_WHOLE = re.compile(r"-?\d[\d.,]*")
+_FACTOR = re.compile(
+    r"\s*(?:\\(?:[dt]?frac|pi|sqrt|times|cdot|[lc]?dots)(?![a-z])|[-+*/^]|[a-z]\s*\Z)"
+)
+
+
 def _answer_of(sentence: str) -> str | None:
     if not sentence or _REMARK.match(sentence):
         return None
     if _BOUND.match(sentence):
         return sentence
+    if _REFERENCE.match(sentence):
+        return None
     sentence = _NOT_PART.split(sentence, maxsplit=1)[0]
     clause = _CLAUSE.search(sentence)
     short = sentence[: clause.start()].strip(" ,") if clause else sentence
     number = _LEADING_NUMBER.match(sentence)
     if number is not None and (stop := phrase_after(sentence, number.end())) is not None:
         return sentence[:stop]
+    if number is not None and _GOES_ON_AFTER.match(sentence, number.end()):
+        return sentence
+    if " or " in sentence and (first := restated(sentence)) is not None:
+        return first
     has_choice = number is not None and _goes_on(sentence, number.end())
     if number is not None and not has_choice and _MONEY_AFTER.match(sentence, number.end()):
         return number[0].strip()
@@ -194,6 +219,8 @@ def _stated_in(sentence: str) -> str | None:
 def _with_operation(sentence: str, number: re.Match[str]) -> str | None:
     """The sentence's only number, with the words that make another one of it."""
     place = number.end() - len(number[0].lstrip())
+    if LABEL_BEFORE.search(sentence[:place]) or _ONE_OF.search(sentence[:place]):
+        return None
     start = phrase_before(sentence[:place])
     stop = phrase_after(sentence, number.end())
     if start is None and stop is None:
@@ -211,6 +238,21 @@ def _words_of(sentence: str, short: str) -> str | None:
 
 
 _MAX_CJK = 24
+_GOES_ON_AFTER = re.compile(
+    r"\s?[°'’′]\s?\d|\s+(?:less|more|fewer|greater|smaller|larger) than\s+"
+    r"(?:[a-zA-Z]\b|(?:the|an?)\s)"
+)
+"""Feet and inches, minutes of an angle, an unknown that a difference is counted from."""
+_ONE_OF = re.compile(
+    r"\b(?:one|two|three|four|five|six|seven|eight|nine|some|any|each|none|either|part|out) of"
+    r"(?: the| these| those)?\s+\Z",
+    re.IGNORECASE,
+)
+_REFERENCE = re.compile(
+    r"(?:as (?:in|given in|shown in|stated in) )?(?:the )?(?:equation|theorem|lemma|step|section"
+    r"|figure|proposition|example|table|exercise|problem)\s*[#(]?\d[\d.]*\W*\Z",
+    re.IGNORECASE,
+)
 _ORDINAL_END = re.compile(r"(?:st|nd|rd|th)\b")
 _NAME = re.compile(r"\s*\\?[A-Za-z]+(?:_\{?\w+\}?)?(?:\([a-z]\))?\s*")
 _COPULA = re.compile(

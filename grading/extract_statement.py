@@ -9,10 +9,12 @@ import re
 from collections.abc import Iterator
 from itertools import islice
 
+from grading.extract_emphasis import bold_phrase, bold_value, without_bullets
+from grading.extract_plain_number import NUMBER, last_number
 from grading.extract_reading import is_readable
+from grading.extract_restatement import restated
 from grading.extract_retraction import denies, is_retracted, says_wrong
 from grading.extract_spans import Span, formula_spans, read_formulas
-from grading.modifiers import phrase_after, phrase_before
 
 _TAIL = 4_000
 _MAX_RUN = 400
@@ -46,28 +48,6 @@ _ONWARD = re.compile(
     re.IGNORECASE,
 )
 
-_NUMBER = re.compile(
-    r"(?P<sign>[-−]?)[$£€¥]?"
-    r"(?P<number>(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:[.,]\d+)*|\.\d+)"
-    r"(?P<rest>(?:[eE][-+]?\d{1,3}(?![\w.])|\s?/\s?\d+(?![\d.]*/)|:\d+(?::\d+)?)?(?:\s?\\?%)?)"
-)
-_TUPLE = re.compile(r"[(\[]\s*[-−]?[\w./\\]+(?:\s*,\s*[-−]?[\w./\\]+){1,7}\s*[)\]]\W*\Z")
-_RELATION_BEFORE = re.compile(
-    r"(?P<name>[A-Za-z](?:_?\d)?|\|[a-z]\|)\s*(?:<=|>=|!=|==|<|>|≤|≥|≠|∈)\s*\Z"
-)
-_LIST_BEFORE = re.compile(
-    r"(?P<first>(?<![\w.,/])[A-Za-z]\s*=\s*)?[-−]?[$£€]?(?<![\w.])\d[\d.,/]*\s*(?:,|and|or|,\s*and|,\s*or)"
-    r"(?:\s+(?:maybe|perhaps|possibly))?\s+(?P<name>[A-Za-z]\s*=\s*)?\Z"
-)
-_LABEL_BEFORE = re.compile(
-    r"\b(?:step|case|part|equation|eq|figure|fig|chapter|section|problem|question|example|method"
-    r"|option|line|table|theorem|lemma|exercise|approach)s?\.?\s*[#(]?\Z",
-    re.IGNORECASE,
-)
-_PART_BEFORE = re.compile(
-    r"[\w)]\s*[*×÷+·]\s*\Z|\d\s*[-−/]\s*\Z|\d\s*[-−]\s*[$£€]\Z"
-    r"|(?<![\w.])[$£€]?\d[\d.,]*(?:\s+[A-Za-z]+){1,2},?\s+(?:and|or)\s+[$£€]?\Z"
-)
 _SUPPOSED = re.compile(
     r"\A\W*(?:suppose|assume)\b"
     r"|\A\W*(?:but |and )?(?:if|had) .{0,80}\b(?:were|had been|been)\b"
@@ -75,15 +55,8 @@ _SUPPOSED = re.compile(
     re.IGNORECASE,
 )
 """A sentence on what is not so."""
-_SIGN_IN_WORDS = re.compile(
-    r"\b(?:is|are|get|gives?|be|equals|of|to|=)\s+(?:minus|negative)\s+\Z", re.IGNORECASE
-)
 _OPTION = re.compile(r"\b(?:option|choice)\s+\(?(?P<letter>[A-J])\)?\W*\Z")
 _ANNOTATION = re.compile(r"<<[^<>\n]{0,400}>>")
-_NEW_CLAUSE = re.compile(
-    r"[,;:.]|\b(?:so|thus|therefore|is|are|was|has|have|gives?|makes?|leaving|leaves|means|left"
-    r"|total)\b|[-+*/×÷=≈]"
-)
 _COPULA = re.compile(
     r"(?:\b(?:is|are|be|becomes|equals|get|gets|gives?|have|obtain|find|that|yields|to|as|it['’]s|est|es"
     r"|ist)\b|[:=≈])",
@@ -114,7 +87,7 @@ def statement_answer(text: str, *, allows_words: bool = False) -> str | None:
     "" where the text was cut off. `allows_words`: a few words may be the answer, as in
     "therefore Thursday" before "is the answer".
     """
-    tail = text[-_TAIL:].rstrip()
+    tail = without_bullets(_without_check(text[-_TAIL:].rstrip()))
     spans, is_cut_off = read_formulas(tail)
     if is_cut_off or tail.rfind("<<") > tail.rfind(">>"):
         return ""
@@ -122,7 +95,12 @@ def statement_answer(text: str, *, allows_words: bool = False) -> str | None:
     for line in islice(_lines_from_end(tail, spans), _MAX_LINES):
         if _NO_IDEA.search(line):
             return ""
-        for sentence in _sentences(_LIST_MARK.sub("", line))[::-1][:3]:
+        sentences = _sentences(_LIST_MARK.sub("", line))
+        for index, sentence in list(enumerate(sentences))[::-1][:3]:
+            if _OFFER.match(sentence) or _is_aside(sentence, sentences[:index]):
+                continue
+            if is_last and not allows_words and (words := bold_phrase(sentence)) is not None:
+                return words
             if is_last and not allows_words and _is_unfinished(sentence):
                 return ""
             is_last, rest = False, rest or sentence
@@ -143,9 +121,11 @@ def whole_answer(text: str) -> str | None:
     """A completion that is nothing but an answer: one short line without a verb."""
     answer = text.strip()
     if (bold := _BOLD.fullmatch(answer)) is not None:
-        answer = bold[1].strip()
+        answer = (bold[1] or bold[2] or bold[3]).strip()
     if not answer or len(answer) > _MAX_RUN or "\n" in answer:
         return None
+    if (chain := _CHAIN.match(answer)) is not None and is_readable(chain["last"]):
+        return chain["last"].strip()
     spans = formula_spans(answer)
     if len(spans) == 1 and spans[0].end - spans[0].start == len(answer):
         return answer
@@ -169,7 +149,8 @@ _VERB = re.compile(
     r"|thus|therefore|hence|so|it|which|because|there|they|he|she|you|the|not|let|then|now|my|choose|select|pick)\b",
     re.IGNORECASE,
 )
-_BOLD = re.compile(r"\*\*([^*]+)\*\*\.?")
+_BOLD = re.compile(r"(?:\*\*([^*]+)\*\*|__([^_]+)__|\*([^*\s][^*]*)\*)\.?")
+_CHAIN = re.compile(r"[A-Za-z]{3,}[A-Za-z ]*=[^=]+(?:=[^=]+)*=(?P<last>[^=]+)\Z")
 _COMMAND = re.compile(r"\\[A-Za-z]+")
 _COMMA = re.compile(r"[,，、:：]")
 _YES_NO = re.compile(r"(yes|no)\s*[,;:—–-]", re.IGNORECASE)
@@ -225,10 +206,74 @@ def _stated(sentence: str) -> str | None:
     """The sentence's last value; "" where it denies all that it names."""
     if "<<" in sentence:
         sentence = _ANNOTATION.sub("", sentence)
-    spans = formula_spans(sentence)
     if denies(sentence):
-        return _not_denied(sentence, spans)
-    return _last_value(sentence, spans)
+        sentence = sentence.replace("**", "")
+        return _not_denied(sentence, formula_spans(sentence))
+    if (bold := bold_value(sentence)) is not None:
+        sentence = bold
+    sentence = sentence.replace("**", "")
+    if bold is None and " or " in sentence:
+        sentence = _without_restatement(sentence)
+    return _last_value(sentence, formula_spans(sentence))
+
+
+def _is_aside(sentence: str, earlier: list[str]) -> bool:
+    """Whether a sentence without bold only follows the line's bold value."""
+    if not earlier or "**" in sentence or "**" not in earlier[-1] or _ASIDE_NOT.search(sentence):
+        return False
+    is_denial = denies(sentence) or denies(earlier[-1]) or says_wrong(sentence)
+    return not is_denial and bold_value(earlier[-1]) is not None
+
+
+_ASIDE_NOT = re.compile(
+    r"\b(?:so|thus|therefore|hence|finally|altogether|in total|total|answer|but|however|now|then"
+    r"|next|wait|actually)\b|=",
+    re.IGNORECASE,
+)
+
+
+def _without_check(tail: str) -> str:
+    """The text before a passage at its end that only checks the answer."""
+    check: re.Match[str] | None = None
+    for match in _CHECK.finditer(tail):
+        check = match
+    if check is None or not tail[: check.start()].strip() or _CONCLUSION.search(tail, check.end()):
+        return tail
+    return tail[: check.start()].rstrip()
+
+
+_CHECK = re.compile(
+    r"\n[ \t*_#>]{0,8}(?:(?:check|verification|verify|verifying|sanity check|double[- ]check)"
+    r"(?: (?:the|our|my|this) (?:answer|result|solution))?[ *_]{0,4}(?:[:.]|\n)"
+    r"|(?:let['’]s|let us|we can|to) (?:verify|check|double[- ]check)"
+    r"(?:(?: (?:the|our|my|this) (?:answer|result|solution))?[ *_]{0,3}[:.,]))",
+    re.IGNORECASE,
+)
+_CONCLUSION = re.compile(
+    r"\b(?:(?:therefore|thus|hence|so)\b(?!,? (?:it|that|this|the (?:answer|solution|result)|our|my"
+    r"|all|everything)(?: \w+)? (?:is|are|works?|checks?|holds?|fits?|satisf\w+)\b)"
+    r"|(?:conclusion|conclude|finally|in total|wrong|incorrect|mistake|not)\b)|n['’]t\b",
+    re.IGNORECASE,
+)
+_OFFER = re.compile(
+    r"\W*(?:(?:please )?let me know|i hope|hope (?:this|that|it)|feel free|would you like"
+    r"|do you want|if you (?:have|need|want|would like|['’]d like)"
+    r" (?:any|more|another|me|further|help|to know)|thanks?\b)",
+    re.IGNORECASE,
+)
+
+
+def _without_restatement(sentence: str) -> str:
+    """Of "needs 90 minutes, or 1.5 hours", what stands before the second spelling."""
+    first = _RESTATED_OR.split(sentence, maxsplit=1)[0]
+    place = _last_place(first, formula_spans(first))
+    if place is None:
+        return sentence
+    start = place[0] - (sentence[place[0] - 1 : place[0]] in ("$", "£", "€"))
+    return sentence if restated(sentence[start:].rstrip(" .*")) is None else first
+
+
+_RESTATED_OR = re.compile(r",?\s\(?or\s")
 
 
 def _not_denied(sentence: str, spans: list[Span]) -> str | None:
@@ -251,12 +296,12 @@ _MAX_DENIED = 8
 def _last_place(sentence: str, spans: list[Span]) -> tuple[int, int] | None:
     """Where the last number or formula stands."""
     places = [(span.start, span.end) for span in spans if span.end <= len(sentence)]
-    places.extend(match.span("number") for match in _NUMBER.finditer(sentence))
+    places.extend(match.span("number") for match in NUMBER.finditer(sentence))
     return max(places, key=lambda place: place[1], default=None)
 
 
 def _last_value(sentence: str, spans: list[Span]) -> str | None:
-    number = _last_number(sentence, spans)
+    number = last_number(sentence, spans)
     for span in reversed(spans):
         inside = span.inside.strip().rstrip(".,;")
         if number is not None and number[0] > span.start:
@@ -291,78 +336,6 @@ def _listed_before(sentence: str, spans: list[Span], last: Span) -> str:
         listed = span.inside.strip().rstrip(",;.") + separator + listed
         right = span
     return listed
-
-
-def _last_number(sentence: str, spans: list[Span]) -> tuple[int, str] | None:
-    """Place and text of the plain number that the sentence ends with or calculates.
-
-    The result of a calculation counts rather than a number of what merely follows it, as in
-    "20 + 30 = 50 miles in 7 hours". None for a label's number and for one part of a list.
-    """
-    last: re.Match[str] | None = None
-    result: re.Match[str] | None = None
-    span_index = 0
-    for match in _NUMBER.finditer(sentence):
-        while span_index < len(spans) and spans[span_index].end <= match.start():
-            span_index += 1
-        if span_index < len(spans) and spans[span_index].start < match.end():
-            continue
-        if not _is_glued(sentence, match):
-            last = match
-            if (
-                sentence[max(0, match.start() - 4) : match.start()]
-                .rstrip(" \\$")
-                .endswith(("=", "≈"))
-            ):
-                result = match
-    if last is None or last.end() - last.start() > _MAX_RUN:
-        return None
-    before = sentence[max(0, last.start() - 48) : last.start()]
-    if _LABEL_BEFORE.search(before):
-        return None
-    if result is not None and not _NEW_CLAUSE.search(sentence, result.end(), last.start()):
-        last = result
-    elif _PART_BEFORE.search(before):
-        return None
-    return last.start(), _with_context(sentence, last)
-
-
-def _is_glued(sentence: str, match: re.Match[str]) -> bool:
-    before = sentence[max(0, match.start() - 1) : match.start()]
-    after = sentence[match.end() : match.end() + 3]
-    if before == "_" or (before.isalpha() and before < "\u0e00"):
-        return True
-    # A unit may touch a number ("9m²", "3pm"); a word of letters and digits may not.
-    return after[:1].isalpha() and after[1:2].isalpha() and after[2:3].isdigit()
-
-
-def _with_context(sentence: str, match: re.Match[str]) -> str:
-    start = match.start()
-    number = match["number"].rstrip(".,") + match["rest"]
-    before = sentence[max(0, start - 80) : start]
-    is_negative = bool(match["sign"]) and _is_sign(sentence[:start])
-    sign = "-" if is_negative or _SIGN_IN_WORDS.search(before) else ""
-    first, stop = phrase_before(before), phrase_after(sentence, match.end())
-    if first is not None or stop is not None:
-        first = len(before) if first is None else first
-        return f"{before[first:]}{sign}{number}{sentence[match.end() : stop or match.end()]}"
-    relation = _RELATION_BEFORE.search(before)
-    if relation is not None:
-        return f"{before[relation.start() :]}{sign}{number}"
-    listed = _LIST_BEFORE.search(before)
-    if listed is not None and (listed["first"] or not listed["name"]):
-        return f"{listed[0].lstrip()}{sign}{number}"
-    opened = before.rfind("("), before.rfind("[")
-    if max(opened) >= 0:
-        candidate = sentence[start - len(before) + max(opened) :].rstrip(" .*")
-        if _TUPLE.fullmatch(candidate):
-            return candidate
-    return sign + number
-
-
-def _is_sign(before: str) -> bool:
-    previous = before.rstrip("$£€")[-1:]
-    return not (previous.isalnum() or previous in (")", "]", "}"))
 
 
 def _expression(sentence: str, spans: list[Span]) -> str | None:

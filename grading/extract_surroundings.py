@@ -24,18 +24,22 @@ def formula_around(text: str, box: Box) -> str | None:
     before = text[max(0, box.start - _REACH) : box.start].rstrip()
     after = text[end : end + _REACH].lstrip()
     is_free_before = before[-1:] in _STARTS and not before.endswith(_ESCAPED)
+    is_listed = _LISTED_AFTER.match(after) or (after[:1] == ")" and _LISTED_BEFORE.search(before))
     is_free_after = after[:1] in _STOPS or after.startswith(("\\)", "\\]"))
-    if is_free_before and is_free_after:
+    if is_free_before and is_free_after and not is_listed:
         return None
     before, after = _STYLE_BEFORE.sub("", before), _STYLE_AFTER.sub("", after)
     is_operand = _OPERATOR_BEFORE.search(before) or (
         _OPERATOR_AFTER.match(after) and after[0] not in "<>"
     )
-    if not is_operand and not (_LOOSE_BEFORE.search(before) or _LOOSE_AFTER.match(after)):
+    is_loose = _LOOSE_BEFORE.search(before) or _LOOSE_AFTER.match(after)
+    if not is_operand and not is_listed and not is_loose:
         return None
     formula = _formula_of(text, box, end)
     if formula is None and not is_operand:
         return None
+    if is_listed and not is_operand:
+        return (_whole(formula) or None) if formula is not None else None
     return _whole(formula) if formula is not None else _line_of(text, box, end)
 
 
@@ -99,6 +103,11 @@ _LOOSE_AFTER = re.compile(
     r"|\\(?:[dt]?frac|sqrt|pi|theta|alpha|beta|ln|log|sin|cos)(?![A-Za-z])"
 )
 """Minus signs, letters, digits and bounds behind are operations only inside a formula."""
+_LISTED_AFTER = re.compile(
+    r"(?:\\[,;! ]|\s){0,3}[,:](?:\\[,;! ]|\s){0,3}[-−]?(?:\d[\d.]*|\\[dt]?frac\{\d+\}\{\d+\})"
+    r"\s*(?:[,)\]$]|\\[)\]])"
+)
+_LISTED_BEFORE = re.compile(r"[(\[][^()\[\]$]{1,40},\s*\Z")
 _UNIT_AFTER = re.compile(r"\s*[msghlLJNWVK]\s*[.,]?\s*\Z")
 _ROW_END = re.compile(
     r"\\\\(?![A-Za-z])|\\(?:q?quad|implies|Rightarrow|Longrightarrow|to|text\w*\s?\{[^{}]*\})"

@@ -9,13 +9,15 @@ be read. Nothing here raises on bad mathematics.
 """
 
 import re
+from dataclasses import replace
 
 from grading.continuations import written_out
+from grading.contradictions import is_class_of, other_quotient, say_other_things
 from grading.effort import limited_to
 from grading.extract import embedded_answer
 from grading.normalize import MAX_CHARS
 from grading.numerals import plain_decimal
-from grading.phrases import chosen_alike
+from grading.phrases import chosen_alike, limits_nothing
 from grading.quantities import comparable_values
 from grading.readings import (
     Reading,
@@ -25,10 +27,12 @@ from grading.readings import (
     read_gold,
     read_text,
 )
+from grading.restated import value_after_unread
 from grading.rounding import holds_decimal
 from grading.shapes import holds_word, sign_outside
 from grading.structure import EXACT, Comparison
 from grading.tree import SEQUENCES, Node, Op, num_nodes
+from grading.unit_vectors import components, names_unit_vectors
 from grading.verdict import Grade, Verdict, all_of, any_of
 from grading.wording import same_wording
 
@@ -38,7 +42,10 @@ _CHOICES = frozenset("ABCDEFGHIJ")
 _FIGURE = re.compile(r"\\(?:measured)?(angle|triangle|square|odot|overline)(?![A-Za-z])")
 _GROUPED = re.compile(r"[-+]?\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 _BRACKETED = re.compile(rf"\(({_GROUPED.pattern})\)|\{{({_GROUPED.pattern})\}}")
+_SETTLED = frozenset(("condition", "label"))
+_BRACKETED_LETTER = re.compile(r"\s*\(\s?[a-j]\s?\)\s*")
 _MAX_ITEM = 40
+_ENDLESSLY_MANY = re.compile(r"infinite(?:ly many)?|infinitely many", re.IGNORECASE)
 _MAX_PAIRS = 4_000_000
 """Nodes of one tree times nodes of the other: sets in sets are matched all with all."""
 
@@ -150,7 +157,9 @@ def _from_readings(comparison: Comparison, gold: Reading, answer: str) -> tuple[
     ):
         raise UnreadableError("too-large")
     verdict, reason = _compare_readings(comparison, gold, answer_reading)
-    if verdict is Verdict.CORRECT:
+    if _is_ambiguous(comparison, gold, answer_reading, verdict):
+        return Verdict.UNDECIDED, "ambiguous"
+    if verdict is Verdict.CORRECT or reason in _SETTLED:
         return verdict, reason
     answer = answer_reading.text
     is_list = answer_reading.tree.op is Op.LIST and ";" not in answer
@@ -162,6 +171,23 @@ def _from_readings(comparison: Comparison, gold: Reading, answer: str) -> tuple[
         first, second = read_text(gold_point or gold.text), read_text(answer_point or answer)
         verdict = comparison.compare(first.tree, second.tree)
     return verdict, reason
+
+
+def _is_ambiguous(comparison: Comparison, gold: Reading, answer: Reading, verdict: Verdict) -> bool:
+    """Whether `1/ab` on one side, read the other way, would change the verdict."""
+    spellings = [other_quotient(reading.text) for reading in (gold, answer)]
+    if gold.unit or answer.unit or spellings == [None, None]:
+        return False
+    readings = (gold, answer)
+    try:
+        trees = [
+            reading.tree if spelling is None else read_text(spelling).tree
+            for reading, spelling in zip(readings, spellings, strict=True)
+        ]
+    except UnreadableError:
+        return False
+    other = comparison.compare(trees[0], trees[1])
+    return Verdict.UNDECIDED not in (verdict, other) and other is not verdict
 
 
 def _without_brackets(answer: str, gold: str) -> str:
@@ -188,6 +214,8 @@ def _from_words(gold: Reading, answer: str) -> tuple[Verdict, str]:
             return Verdict.CORRECT, "wording"
         if (verdict := _choices(gold, reading)) is not None:
             return verdict, "choice"
+        if reading.tree.op is Op.INF and _ENDLESSLY_MANY.search(gold.text) is not None:
+            return Verdict.UNDECIDED, "wording"
         is_mixed = reading.tree.op is not Op.WORD and holds_word(reading.tree)
     except UnreadableError:
         pass
@@ -210,7 +238,7 @@ def _read_answer(answer: str, gold: Reading) -> Reading:
         reading, failure = None, error
     else:
         failure = None
-    stated = embedded_answer(answer)
+    stated = value_after_unread(answer) or embedded_answer(answer)
     if stated and stated != answer:
         try:
             return read_text(stated.strip(), joins_thousands=joins_thousands)
@@ -227,6 +255,9 @@ def _compare_readings(
 ) -> tuple[Verdict, str]:
     if (chosen := _choices(gold, answer)) is not None:
         return chosen, "choice"
+    if gold.tree.op is Op.INF and _ENDLESSLY_MANY.search(answer.text) is not None:
+        return Verdict.UNDECIDED, "wording"
+    gold, answer = _by_components(gold, answer), _by_components(answer, gold)
     pairs, reason = comparable_values(gold, answer)
     if not pairs:
         return Verdict.INCORRECT, "units"
@@ -238,10 +269,22 @@ def _compare_readings(
         reason = "written-out" if lengths else reason
         verdict = all_of(comparison.compare(*trees, conditions) for trees in lengths or [pair])
         if verdict is Verdict.CORRECT:
+            is_other = not (gold.unit or answer.unit) and say_other_things(gold.text, answer.text)
+            if is_other or is_class_of(gold.tree, answer.tree, answer.text):
+                return Verdict.UNDECIDED, "label"
             return _on_conditions(gold, answer, reason or _rule(comparison, *pair))
         verdicts.append(verdict)
     verdict = any_of(verdicts)
     return verdict, reason if verdict is Verdict.INCORRECT else ""
+
+
+def _by_components(reading: Reading, other: Reading) -> Reading:
+    r"""A vector `3\mathbf{i} - 2\mathbf{j}` as a tuple, where the other is one."""
+    is_tuple = other.tree.op is Op.TUPLE and reading.tree.op in (Op.ADD, Op.MUL, Op.NEG)
+    if not is_tuple or not names_unit_vectors(reading.text):
+        return reading
+    tree = components(reading.tree, len(other.tree.args))
+    return reading if tree is None else replace(reading, tree=tree)
 
 
 def _rule(comparison: Comparison, gold: Node, answer: Node) -> str:
@@ -259,6 +302,8 @@ def _on_conditions(gold: Reading, answer: Reading, reason: str) -> tuple[Verdict
     """What holds on two different conditions, or of a residue on one, may not be equal."""
     if gold.condition and answer.condition and gold.condition != answer.condition:
         return Verdict.UNDECIDED, "condition"
+    if answer.condition and not gold.condition and not limits_nothing(answer.condition):
+        return Verdict.UNDECIDED, "condition"
     is_residue = Op.CONGRUENT in (gold.tree.op, answer.tree.op)
     if is_residue and (gold.condition or answer.condition) not in ("", "integer"):
         return Verdict.UNDECIDED, "condition"
@@ -267,7 +312,9 @@ def _on_conditions(gold: Reading, answer: Reading, reason: str) -> tuple[Verdict
 
 def _choices(gold: Reading, answer: Reading) -> Verdict | None:
     """Letters of options decide where both texts state one; None leaves it to the values."""
-    if not gold.choice and not answer.choice:
+    texts = (gold.text, answer.text)
+    is_bracketed = any(_BRACKETED_LETTER.fullmatch(text) for text in texts)
+    if not gold.choice and not answer.choice and not is_bracketed:
         return None
     letters = [_letter_of(gold, answer), _letter_of(answer, gold)]
     if not all(letters):
@@ -284,6 +331,7 @@ def _letter_of(reading: Reading, other: Reading) -> str:
     if reading.choice or tree.op is not Op.SYM:
         return reading.choice
     is_bracketed = other.choice and "(" in reading.text
+    is_bracketed = (is_bracketed or other.text.strip() in _CHOICES) and "(" in reading.text
     letter = tree.value.upper() if is_bracketed else tree.value
     return letter if letter in _CHOICES else ""
 

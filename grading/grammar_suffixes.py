@@ -113,6 +113,9 @@ def _marked(parser: "Parser", base: Node, mark: str) -> Node:
     if mark == "\\top":
         return _transposed(base)
     if mark == "*":
+        if base.op is Op.NUM:
+            # Of a real number a star is a mark of something else, such as a footnote.
+            raise UnreadableError("unsupported")
         return Node(Op.FUNC, (base,), "conj")
     if base.op is not Op.SYM:
         raise UnreadableError("unsupported")

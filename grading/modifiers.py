@@ -106,6 +106,7 @@ _CARDINALS = "|".join(sorted(NUMBER_WORDS))
 _AFTER = re.compile(
     r"\s+(?:(?:hundred|thousand|million|billion|trillion)s?\b(?!-)"
     r"|(?:less|more|fewer|greater|smaller|larger) than\s+\$?\d[\d,]*(?:\.\d+)?"
+    r"|times as (?:much|many|large|big|long|old|high|tall|fast|great|heavy) as\s+\$?\d[\d,.]*\d*"
     r"|(?:percent|pct) of\s+\$?\d[\d,]*|(?:with )?(?:a )?remainder(?: of)?\s+\d+|r\s?\d+\b"
     r"|(?:divided by|multiplied by|times|plus|minus|over|increased by|decreased by|to the power"
     r"(?: of)?)\s+"
@@ -116,6 +117,6 @@ _AFTER = re.compile(
     r"|(?:squared|cubed|doubled|tripled|quadrupled|halved|factorial)\b"
     rf"|(?:{'|'.join(FRACTION_NAMES)})\b"
     r"|(?:degrees? )?below zero\b|and (?:a|one) half\b|and (?:a|three|one) quarters?\b"
-    r"|point (?:zero|oh|one|two|three|four|five|six|seven|eight|nine)\b)",
+    r"|point \d+\b|point (?:zero|oh|one|two|three|four|five|six|seven|eight|nine)\b)",
     re.IGNORECASE,
 )

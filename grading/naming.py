@@ -26,6 +26,7 @@ _UNIT_VECTORS = {f"\\{accent}{{{letter}}}": letter for accent in ("hat", "vec") 
 _ARBITRARY = frozenset("ck")
 _VARIABLES = frozenset(("x", "y", "z", "t", "u", "v", "w", "s", "r", "\\theta"))
 _COORDINATES = frozenset("xyz")
+_CHOICES = Node(Op.SYM, value="C")
 _RATIOS = frozenset((Op.RATIO, Op.DIV))
 _DOMAINS = _WHOLE | frozenset(("real", "rational", "complex", "positive", "nonzero", "negative"))
 
@@ -88,6 +89,8 @@ def renamed_argument(gold: Node, answer: Node) -> Node:
     old = [arg.value for arg in second.args if arg.op is Op.SYM]
     new = [arg.value for arg in first.args if arg.op is Op.SYM]
     if not len(old) == len(set(old)) == len(new) == len(set(new)) == len(second.args):
+        return answer
+    if not all(map(_is_argument, (gold, answer))):
         return answer
     free = letters_of(answer) - set(old)
     if free & set(new):
@@ -165,6 +168,16 @@ def without_point_name(node: Node) -> Node:
     return point if is_name and point.op is Op.TUPLE else node
 
 
+def as_binomial(node: Node, other: Node) -> Node:
+    """`C(10, 3)` as the binomial, where the other side is no point and no call."""
+    if node.op is not Op.MUL or len(node.args) != 2 or other.op in SEQUENCES or other.op is Op.MUL:
+        return node
+    name, pair = node.args
+    is_choice = name == _CHOICES and pair.op is Op.TUPLE and len(pair.args) == 2
+    is_whole = is_choice and all(arg.op is Op.NUM and arg.value.isdecimal() for arg in pair.args)
+    return Node(Op.BINOM, pair.args) if is_whole else node
+
+
 def _may_be_renamed(
     gold: tuple[Node, str], answer: tuple[Node, str], conditions: frozenset[str]
 ) -> bool:
@@ -182,6 +195,15 @@ def _may_be_renamed(
     return (is_named or _differ_in_case(*letters)) and all(
         _is_constant(tree, letter) for tree, letter in (gold, answer)
     )
+
+
+def _is_argument(definition: Node) -> bool:
+    """Whether the letters of `f(x) = ...` are arguments: variables, or in what it equals.
+
+    The probabilities P(A) and P(B) are two numbers.
+    """
+    letters = letters_of(definition.args[0])
+    return letters <= _VARIABLES | _COUNTERS or letters <= letters_of(definition.args[-1])
 
 
 def _differ_in_case(first: str, second: str) -> bool:

@@ -102,7 +102,7 @@ def clean_answer(text: str) -> CleanAnswer:
 
 _QUOTES = {'"': '"', "'": "'", "`": "`", "”": "“", "’": "‘"}
 """Closing quotes with what opens them."""
-_CLOSERS = frozenset((*_QUOTES, *"∎■□✓✔✅.D"))
+_CLOSERS = frozenset((*_QUOTES, *"∎■□✓✔✅.D*"))
 _PROVEN = re.compile(r"(?<=\S)[\s.,;]{0,8}(?:[∎■□✓✔✅]|(?<![A-Za-z])(?:Q\.E\.D\.?|QED\.?))\Z")
 _PLAIN_NUMBER = re.compile(r"-?[0-9]{1,400}(?:\.[0-9]+)?")
 _CHINESE_CHOICE = re.compile(
@@ -118,7 +118,8 @@ _ONLY_TEXT = re.compile(r"\\text\s?\{([A-Za-z0-9][A-Za-z0-9 ,.;:'\"!?-]*)\}")
 _TEXT = re.compile(r"\\text\s?\{([^{}]*)\}")
 _TEXT_AROUND = re.compile(r"\\text\s?\{(.*)\}", re.DOTALL)
 _WORD = re.compile(r"(?<![A-Za-z\\])[A-Za-z]{2,}")
-_SIGN = re.compile(r"[\\,(\[]")
+_SIGN = re.compile(r"[\\,(\[=^_+]|\d\s?-|-\s?\d")
+_ENDS_OPEN = re.compile(r"[-+=^_]\s*\Z")
 _QUANTITY = re.compile(r"[-+]?\d[\d.,/]*\s*\\text\s?\{[^{}]*\}[\^{}\d\s]*")
 _NUMBER_AFTER_PI = re.compile(r"\\pi\s+(\d{1,50}(?:\.\d{1,50})?)")
 _DOLLAR_AMOUNT = re.compile(r"\\\$|(?<=\d)\s?\$(?!\$)|\$(?=\s?[-+]?[\d.])")
@@ -219,7 +220,9 @@ def _rewrite_text(match: re.Match[str]) -> str:
 
 
 def _without_closers(text: str) -> str:
-    """Without signs that end a proof, and without quotes around all of it."""
+    """Without signs that end a proof, and without quotes or asterisks around all of it."""
+    if text[-1] == "*" and text[0] == "*" and len(text) > 2 and "*" not in text[1:-1]:
+        return text[1:-1].strip()
     text = text[:-16] + _PROVEN.sub("", text[-16:])
     opener = _QUOTES.get(text[-1:])
     if opener is None or text[0] != opener:
@@ -231,9 +234,12 @@ def _without_closers(text: str) -> str:
 def _mathematics_in_text(body: str) -> str:
     r"""The inside of `\text{(-\sqrt{3}, 1)}`, which is no words."""
     inside = _TEXT_AROUND.fullmatch(body)
+    if inside is not None and 0 <= inside[1].find("}") < inside[1].find("{"):
+        return body
     if inside is None or not is_balanced(inside[1]) or _WORD.search(inside[1]) is not None:
         return body
-    return inside[1].strip() if _SIGN.search(inside[1]) is not None else body
+    is_formula = _SIGN.search(inside[1]) is not None and _ENDS_OPEN.search(inside[1]) is None
+    return inside[1].strip() if is_formula else body
 
 
 def _without_outer_brackets(body: str) -> str:
@@ -241,7 +247,7 @@ def _without_outer_brackets(body: str) -> str:
     inside = body[1:-1].strip()
     if body[0] == "{" and join_thousands(inside) != inside:
         return inside
-    is_quantity = body[0] == "(" and body[-1] == ")" and _QUANTITY.fullmatch(inside) is not None
+    is_quantity = body[0] + body[-1] in ("()", "{}") and _QUANTITY.fullmatch(inside) is not None
     return inside if is_quantity and split_unit(inside)[1] else body
 
 

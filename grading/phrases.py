@@ -14,6 +14,7 @@ from grading.modifiers import changes_name
 __all__ = [
     "chosen_alike",
     "last_line",
+    "limits_nothing",
     "read_labels",
     "read_list_words",
     "split_choice",
@@ -98,6 +99,17 @@ def split_condition(body: str) -> tuple[str, str]:
             # `2\pi k, k \in Z`: the first letter may still be the value's.
             found = pattern.search(body, found.start() + 1)
     return body, ""
+
+
+def limits_nothing(condition: str) -> bool:
+    """Whether a condition, as `split_condition` spells it, only says what letters stand for.
+
+    "For all x", "where k is an integer", "for positive integers n" do; "for even n" does not.
+    """
+    words = frozenset(condition.split())
+    if words <= _WIDE_DOMAINS:
+        return not words or not words <= {"positive", "nonnegative"}
+    return condition not in _DOMAIN_WORDS and _LETTERS_ALONE.fullmatch(condition) is not None
 
 
 def read_labels(body: str) -> str:
@@ -190,7 +202,8 @@ _THINGS = """
     approx approx.
 """
 _THING = re.compile(
-    rf"{_OPEN}(?:the )?(?:{'|'.join(_THINGS.split())})(?![A-Za-z]){_CLOSE}\s*"
+    rf"{_OPEN}(?:the )?(?!equation\s*\(?\d+\)?\s*\}}?\Z)"
+    rf"(?:{'|'.join(_THINGS.split())})(?![A-Za-z]){_CLOSE}\s*"
     r"(?=[\d(\\$-]|[A-Za-z]\s?=)",
     re.IGNORECASE,
 )
@@ -265,8 +278,17 @@ _DOMAIN_NAMES = """
     prime constant
 """
 _DOMAIN_WORDS = frozenset(_DOMAIN_NAMES.split())
+_WIDE_DOMAINS = frozenset(
+    ("integer", "natural", "whole", "real", "complex", "constant", "positive", "nonnegative")
+)
+_LETTERS_ALONE = re.compile(r"\\(?:theta|alpha|phi)|(?:[a-z](?:_\w)?){1,3}")
 _BRACES = re.compile(r"[{}\s]")
 _CONDITION_TOKEN = re.compile(r"\\mathbb\s?\{?[a-z]\}?|\\[a-z]+|[a-z-]+|\S")
+_DEFINED = re.compile(
+    r"[\s{]{0,4}where[\s{}$]+[a-z][\s{}$]+(?:is|denotes|represents)\s+(?:the|in|measured)\s[a-z\s{}]+"
+)
+"""What a letter stands for limits nothing: "where t is the number of hours"."""
+_SOME = re.compile(r"[^a-z]*for\s+some(?![a-z])")
 _WORDS_IN_VALUE = re.compile(r"(?<![A-Za-z\\{])[A-Za-z]{3,}")
 
 
@@ -282,17 +304,23 @@ def _speaks_of(value: str, condition: str, is_worded: bool) -> bool:
     letter = re.search(r"[A-Za-z]", condition.replace("\\forall", ""))
     if letter is None or re.search(rf"(?<!\\){letter[0]}", value) is None:
         return False
+    if re.match(rf"[A-Za-z]\(\s?{letter[0]}\s?\)\s?=", value) is not None:
+        return True
     return re.search(_BARE_OPERAND.format(re.escape(letter[0])), value) is None
 
 
 def _spell_condition(condition: str) -> str:
     folded = condition.replace("\\text", " ").casefold().strip(" ,;:()[]")
+    if _DEFINED.fullmatch(folded) and _DOMAIN_WORDS.isdisjoint(re.findall(r"[a-z]+", folded)):
+        return ""
     tokens: list[str] = _CONDITION_TOKEN.findall(folded)
     words: list[str] = [
         _DOMAINS.get(_BRACES.sub("", token), token.removesuffix("s"))
         for token, following in pairwise([*tokens, ""])
         if not _is_filler(token, following)
     ]
+    if _SOME.match(folded) is not None and "constant" not in words:
+        words = words if _DOMAIN_WORDS.intersection(words) else ["some", *words]
     named = sorted({word for word in words if word.replace("-", "") in _DOMAIN_WORDS})
     if named and all(word in named or len(word) == 1 for word in words):
         return " ".join(named)

@@ -12,11 +12,13 @@ from functools import lru_cache
 
 from grading.expression import parse_body
 from grading.extract import gold_answer
+from grading.extract_restatement import restated
 from grading.naming import with_plain_unit_vectors
 from grading.nesting import has_balanced_braces, is_broken, without_idle_nesting
 from grading.normalize import MAX_CHARS, clean_answer
 from grading.numerals import decimal_comma, join_thousands, plain_decimal
 from grading.relations import bounded_name, says_region
+from grading.restated import value_after_unread
 from grading.tokens import UnreadableError
 from grading.tree import Node, Op, num_nodes
 from grading.wording import is_prose
@@ -52,6 +54,8 @@ def read_text(text: str, *, joins_thousands: bool = True) -> Reading:
 def _read(text: str, joins_thousands: bool) -> Reading:
     if len(text) > MAX_CHARS:
         text = _shortened(text)
+    if "or" in text:
+        text = restated(text) or text
     clean = clean_answer(text)
     body = join_thousands(clean.body) if joins_thousands else clean.body
     try:
@@ -108,13 +112,20 @@ def _read_gold(text: str) -> Reading:
     if words is not None:
         return words
     failure = failure or UnreadableError("unparsable")
-    if failure.reason != "too-large" and is_prose(text):
+    if (value := value_after_unread(text)) is not None:
+        return read_text(value)
+    if failure.reason != "too-large" and (is_prose(text) or _says_in_words(text)):
         return Reading(Node(Op.WORD, value=text), "", 1, text)
     *_, name, value = ("", "", *text.split("="))
     if failure.reason == "unsupported" and name:
         # Of a chain of equations in unknown notation the last one counts.
         return read_text(f"{name}={value}")
     raise failure
+
+
+def _says_in_words(text: str) -> bool:
+    r"""Whether a text that is no formula has a word beside it: `n \text{ is odd}`."""
+    return _TEXT_WORD.search(text) is not None and has_balanced_braces(text)
 
 
 def _gold_spellings(text: str) -> Iterator[str]:
@@ -152,6 +163,7 @@ def long_numbers(text: str) -> list[str] | None:
 
 _SOLUTION = re.compile(r"\\f?box|\\framebox|\$[^$]*\$.{100}", re.DOTALL)
 """A sentence with a box, or with a formula well before its end, is a worked solution."""
+_TEXT_WORD = re.compile(r"\\(?:text|textbf|mbox|mathrm)\s?\{[^{}]*[A-Za-z]{3}")
 _NUMBER_LIST = re.compile(r"[-+\d., ;\n]+")
 _SEPARATOR = re.compile("[,;]")
 _MAX_BRACED = 10 * MAX_CHARS

@@ -31,6 +31,22 @@ def free_names(node: Node) -> frozenset[str]:
 
 
 CONSTANT_NAMES = frozenset(("\\pi", "e", "i"))
+_INDETERMINATES = frozenset("xyz")
+
+
+def divides_whole_letters(*trees: Node) -> bool:
+    r"""Whether letters stand in a `gcd`, `lcm` or remainder, where they are whole numbers.
+
+    Only x, y and z there are taken for the letters of polynomials: `\gcd(x, y) = 1`.
+    """
+    divided = frozenset[str]().union(*map(_divided_names, trees))
+    return not divided <= _INDETERMINATES
+
+
+def _divided_names(node: Node) -> frozenset[str]:
+    if node.op is Op.MOD or (node.op is Op.NARY and node.value in ("gcd", "lcm")):
+        return free_names(node)
+    return frozenset[str]().union(*map(_divided_names, node.args)) if node.args else frozenset()
 
 
 def call_scales(name: str, num_args: int) -> tuple[float, list[tuple[float, float, float]]]:

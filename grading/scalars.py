@@ -12,6 +12,7 @@ from grading.effort import steps_left
 from grading.estimate import are_different, are_disproportional, bounds_of
 from grading.exact import exact_value
 from grading.normal_form import compare_forms, divides_by_zero, forms_proportional
+from grading.sampling import divides_whole_letters
 from grading.tokens import UnreadableError
 from grading.tree import Node, Op
 from grading.verdict import Verdict
@@ -41,6 +42,8 @@ def exact_scalars(gold: Node, answer: Node) -> Verdict:
     if gold_value is not None and answer_value is not None:
         return Verdict.CORRECT if gold_value == answer_value else Verdict.INCORRECT
     verdict = compare_forms(gold, answer)
+    if verdict is Verdict.UNDECIDED and divides_whole_letters(gold, answer):
+        return verdict
     if verdict is Verdict.UNDECIDED and are_different(gold, answer):
         return Verdict.INCORRECT
     if verdict is Verdict.UNDECIDED and divides_by_zero(gold) != divides_by_zero(answer):

@@ -32,7 +32,7 @@ from grading.relations import (
     upward,
     zero_form,
 )
-from grading.sampling import free_names
+from grading.restated import is_arithmetic, restates
 from grading.sets import SET_LIKE, IncomparableError, Order, canonical_set
 from grading.shapes import holds, with_quotients
 from grading.tree import COLLECTIONS, SEQUENCES, Node, Op
@@ -139,10 +139,12 @@ class StatementComparison:
         verdict = Verdict.INCORRECT
         if any(map(is_value_name, relation.args)):
             verdict = ordered(relation.args[-1], value)
-        elif is_answer and not any(map(free_names, relation.args)):
+        elif is_answer and all(map(is_arithmetic, relation.args)):
             # Plain arithmetic: it says its value where it is true.
             steps = (self._same(left, right) for left, right in pairwise(relation.args))
             verdict = all_of((*steps, ordered(relation.args[-1], value)))
+        elif is_answer and restates(relation.args[0], relation.args[-1], value):
+            return ordered(relation.args[-1], value)
         if verdict is not Verdict.CORRECT:
             verdict = any_of((verdict, self._solved(relation, value)))
         if verdict is Verdict.INCORRECT and not is_answer:

@@ -14,6 +14,7 @@ from grading.exact import exact_value
 from grading.matching import distinct, match_bags
 from grading.matrices import reduced
 from grading.naming import (
+    as_binomial,
     letter_bijections,
     renamed_parameters,
     with_names_first,
@@ -27,6 +28,7 @@ from grading.relations import (
     letters_of,
 )
 from grading.rounding import agrees_by_rounding
+from grading.sampling import divides_whole_letters
 from grading.scalars import exact_proportional, exact_scalars, infinity_sign, value_bounds
 from grading.sets import SET_LIKE, IncomparableError, canonical_set
 from grading.shapes import (
@@ -107,7 +109,7 @@ class Comparison:
         if gold == answer:
             return Verdict.CORRECT
         ops = {gold.op, answer.op}
-        if Op.CONGRUENT in ops or ops == {Op.MOD}:
+        if Op.CONGRUENT in ops or (ops == {Op.MOD} and not divides_whole_letters(gold, answer)):
             return self._statements.congruences(gold, answer)
         if Op.LIST in ops and is_joined_otherwise(gold, answer):
             return Verdict.INCORRECT
@@ -128,6 +130,7 @@ class Comparison:
             answer = answer.args[0]
         if Op.TUPLE in (gold.op, answer.op):
             gold, answer = without_point_name(gold), without_point_name(answer)
+        gold, answer = as_binomial(gold, answer), as_binomial(answer, gold)
         ops = {gold.op, answer.op}
         if not ops & COLLECTIONS:
             if holds_collection(gold) != holds_collection(answer):
@@ -181,6 +184,8 @@ class Comparison:
 
     def _scalar(self, gold: Node, answer: Node) -> Verdict:
         gold, answer = sign_outside(gold), sign_outside(answer)
+        if gold.op is not answer.op:
+            gold, answer = _in_base_ten(gold), _in_base_ten(answer)
         ops = {gold.op, answer.op}
         if ops & _ATOMS:
             return _atoms(gold, answer)
@@ -217,6 +222,8 @@ class Comparison:
 
     def _ratios(self, gold: Node, answer: Node) -> Verdict:
         if gold.op is not answer.op:
+            if gold.op is Op.NUM and answer.args[1:] == (_ONE,):
+                return Verdict.UNDECIDED
             gold, answer = as_quotient(gold), as_quotient(answer)
             return (
                 Verdict.INCORRECT
@@ -295,6 +302,7 @@ class Comparison:
 
 EXACT = Comparison(scalars=exact_scalars, proportional=exact_proportional, num_steps=FAST_STEPS)
 
+_ONE = Node(Op.NUM, value="1")
 _BAGS = frozenset((Op.LIST, Op.SET))
 _ATOMS = frozenset((Op.WORD, Op.BASED, Op.ELLIPSIS))
 
@@ -319,6 +327,12 @@ def _is_sign_dropped(gold: Node, answer: Node, sign: Op) -> bool:
             return False
     value = exact_value(number)
     return value is not None and value == exact_value(without(gold, sign))
+
+
+def _in_base_ten(node: Node) -> Node:
+    """A number whose stated base is ten, as the number."""
+    digits, _, base = node.value.partition("_")
+    return Node(Op.NUM, value=digits) if node.op is Op.BASED and base == "10" else node
 
 
 def _atoms(gold: Node, answer: Node) -> Verdict:

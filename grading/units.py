@@ -60,6 +60,9 @@ def split_currency(body: str) -> tuple[str, str]:
 def read_compound_quantity(body: str) -> tuple[str, str] | None:
     r"""`2 hours 30 minutes` → (`\frac{5}{2}`, `hour`); None where it is no such quantity."""
     parts = _COMPOUND_QUANTITY.fullmatch(body)
+    if parts is None and body.count("\\text") > 1:
+        # The joining word may stand in a text command: `2 \text{ hours and } 30 \text{ minutes}`.
+        parts = _COMPOUND_QUANTITY.fullmatch(" ".join(_TEXT.sub(r" \1 ", body).split()))
     if parts is None:
         return None
     units = [_SPELLED.get(parts[index].casefold(), "") for index in (2, 4)]
@@ -224,6 +227,7 @@ _ITEM_UNIT = re.compile(
 )
 _SPOKEN = "(?:" + "|".join(sorted(NUMBER_WORDS)) + ")"
 _COUNT = rf"\d{{1,20}}(?:\.\d{{1,20}})?|{_SPOKEN}(?:[ -]{_SPOKEN})?"
+_TEXT = re.compile(r"\\text\s?\{([^{}]*)\}")
 _UNIT_WORD = r"(?:\\text\s?\{\s?)?([A-Za-z]{2,12})\s?\}?"
 _COMPOUND_QUANTITY = re.compile(
     rf"(\d{{1,20}})\s?{_UNIT_WORD}\s?,?\s?(?:and\s)?\s?({_COUNT})\s?{_UNIT_WORD}",

@@ -15,7 +15,10 @@ def with_continuation(text: str, box: Box) -> str | None:
     """The content with the words that belong to it; None where there are none."""
     end = box.end or len(text)
     is_number = _NUMBER.fullmatch(box.content) is not None
-    if is_number and (bound := _BOUND.search(text[max(0, box.start - _REACH) : box.start])):
+    before = text[max(0, box.start - _REACH) : box.start]
+    # Most texts hold no bound, and the pattern is slow.
+    is_near = before.rstrip(" $\\([").endswith(("most", "least", "than", "up to"))
+    if is_number and is_near and (bound := _BOUND.search(before)):
         return f"{bound['bound']} {box.content}"
     after = _AFTER.match(text, end, end + _REACH)
     if after is None:

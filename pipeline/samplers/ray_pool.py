@@ -76,7 +76,7 @@ async def open_ray_pool(
 def _import_ray() -> Any:
     try:
         with interrupts_deferred():
-            import ray
+            import ray  # pyright: ignore[reportMissingImports]  # an extra
     except ImportError as error:
         raise ConfigError(
             "engine.kind = 'ray' needs Ray, which is not installed: pip install \"stepmark[ray]\""

@@ -145,6 +145,8 @@ def test_a_worker_is_recycled_when_it_holds_much_memory() -> None:
 
 def test_an_interrupted_job_never_answers_for_the_next_one() -> None:
     worker = slot(deadline_seconds=60)  # the interrupt comes first, however busy the machine
+    # a shell starts background jobs with SIGINT ignored
+    inherited = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         first = int(worker.compare("g", "tell").reason)
         timer = threading.Timer(0.7, os.kill, (os.getpid(), signal.SIGINT))
@@ -156,6 +158,7 @@ def test_an_interrupted_job_never_answers_for_the_next_one() -> None:
         assert (grade.reason, grade.answer) == ("unproven", "nothing")
         assert not psutil.pid_exists(first)
     finally:
+        signal.signal(signal.SIGINT, inherited)
         worker.stop()
 
 

@@ -20,7 +20,7 @@ nvidia-smi --query-gpu=name,memory.total,driver_version --format=csv | tee "$out
 # labels, with the cost ledger in each manifest; run twice: the second must draw nothing
 for config in gsm8k-4090; do
   for run in first second; do
-    "$python" -m flows.cli generate --config "configs/$config.toml" \
+    "$(dirname "$python")/stepmark" generate --config "configs/$config.toml" \
       --set "problems.limit=$problems" --out "out/gpu-$config" 2>&1 | tee "$out/$config-$run.log"
   done
   cp "out/gpu-$config/manifest.json" "$out/$config-manifest.json"

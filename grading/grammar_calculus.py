@@ -64,7 +64,6 @@ def slash_derivative(parser: "Parser") -> Node | None:
     return Node(Op.DERIVATIVE, symbols, "1")
 
 
-_D = frozenset(("d", "\\partial"))
 _DIMENSIONS = {"\\int": 1, "\\iint": 2, "\\iiint": 3}
 _CONSTANTS = frozenset(("e", "i", "\\pi"))
 

@@ -162,7 +162,6 @@ _OVERLINED = re.compile(
 )
 _BRACKETED = re.compile(r"([-+]?\s?)(\d{0,50})\.(\d{0,50})\((\d{1,50})\)")
 _TRAILING_DOTS = re.compile(r"(\d{0,50})\.(\d{2,60})\s?(?:\.{3,}|\\[lc]?dots(?![A-Za-z]))")
-_CYCLE = re.compile(r"(\d*?)(\d{1,20}?)\2{2,}\d{0,1}")
 _ORDINAL = re.compile(r"(\d{1,30})\s?\^?\s?\{?\s?(?:\\text\s?\{)?(?:st|nd|rd|th)\}{0,2}")
 
 

@@ -239,11 +239,6 @@ def _is_real(part: tuple[Generator, Rational]) -> bool:
     return _is_positive(part) or (power == UNIT and isinstance(base, str) and is_whole)
 
 
-def are_equal(first: Quotient, second: Quotient) -> bool:
-    """Whether both are the same by the rules of fractions and roots."""
-    return not difference(first, second)
-
-
 def difference(first: Quotient, second: Quotient) -> Polynomial:
     """What the cross products differ by."""
     if first.lower == second.lower:

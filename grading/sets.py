@@ -15,7 +15,7 @@ from fractions import Fraction
 from grading.exact import exact_value
 from grading.polynomial_roots import rational_roots
 from grading.relations import is_equation, rational_number, region_of
-from grading.tree import SEQUENCES, Node, Op
+from grading.tree import Node, Op
 
 
 class IncomparableError(Exception):
@@ -222,10 +222,3 @@ def _span_node(low: _Cut, high: _Cut, order: Order) -> Node:
         return Node(Op.SET, (low[0],))
     brackets = ("(" if low[1] else "[") + ("]" if high[1] else ")")
     return Node(Op.INTERVAL, (low[0], high[0]), brackets)
-
-
-def holds_set(node: Node) -> bool:
-    """Whether set algebra may be needed: the node, or an item of it, is a set of reals."""
-    return node.op in SET_LIKE or (
-        node.op in SEQUENCES and any(item.op in SET_LIKE for item in node.args)
-    )

@@ -7,8 +7,6 @@ reads).
 """
 
 import hashlib
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
@@ -86,10 +84,6 @@ class Sampler(Protocol):
         Raises EngineError where the engine is beyond recovery.
         """
         ...
-
-
-OpenSampler = Callable[[], AbstractAsyncContextManager[Sampler]]
-"""Starts an engine on entering and ends it on leaving, whatever happened between."""
 
 
 def cut_off_at_once(request: SamplingRequest) -> list[Completion]:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -254,23 +255,40 @@ def test_an_unknown_bare_name_ends_the_command(prefect: Prefect) -> None:
 def test_a_cancelled_run_is_continued_by_the_one_that_waited(
     prefect: Prefect, scripted: Path, tmp_path: Path
 ) -> None:
-    out = tmp_path / "dataset"
-    parameters = {"config": str(scripted), "out": str(out), "overrides": ["problems.limit=400"]}
+    out, limit = tmp_path / "dataset", "problems.limit=2000"
+    parameters = {"config": str(scripted), "out": str(out), "overrides": [limit]}
     first = prefect.create_run("generate-labels/generate-labels", **parameters)
     prefect.wait_until((out / "rollouts").exists, "rollouts")
-    second = prefect.create_run("generate-labels/generate-labels", **parameters)
-    prefect.wait_until(
-        lambda: prefect.state(second)["name"] == "AwaitingConcurrencySlot", "waiting run"
-    )
-    assert prefect.state(first)["type"] == "RUNNING"
-    prefect.post(f"flow_runs/{first}/set_state", {"state": {"type": "CANCELLING"}})
-    cancelled_at = datetime.now(UTC).isoformat()
+    # Held here, so that however fast it samples it is still running when it is cancelled.
+    pid = int((out / ".lock").read_text().split()[0])
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        assert not (out / "manifest.json").exists()
+        second = prefect.create_run("generate-labels/generate-labels", **parameters)
+        prefect.wait_until(
+            lambda: prefect.state(second)["name"] == "AwaitingConcurrencySlot", "waiting run"
+        )
+        assert prefect.state(first)["type"] == "RUNNING"
+        prefect.post(f"flow_runs/{first}/set_state", {"state": {"type": "CANCELLING"}})
+        cancelled_at = datetime.now(UTC).isoformat()
+        prefect.wait_until(lambda: _is_pending(pid, signal.SIGTERM), "SIGTERM of the worker")
+    finally:
+        os.kill(pid, signal.SIGCONT)
     assert prefect.finished(first)["type"] == "CANCELLED"
     assert not (out / "manifest.json").exists()
-    _generate(scripted, ["problems.limit=400"], tmp_path / "direct")
+    _generate(scripted, [limit], tmp_path / "direct")
     prefect.completed(second)
     assert _label_files(out) == _label_files(tmp_path / "direct")
     assert any(rollout.created_at < cancelled_at for rollout in read_rollouts(out))
+
+
+def _is_pending(pid: int, number: signal.Signals) -> bool:
+    """Whether the stopped process `pid` has the signal waiting for it (Linux, proc(5))."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        name, _, mask = line.partition(":")
+        if name in ("SigPnd", "ShdPnd") and int(mask, 16) >> (number - 1) & 1:
+            return True
+    return False
 
 
 def _generate(config: Path, overrides: list[str], out: Path) -> dict[str, object]:

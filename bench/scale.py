@@ -191,7 +191,7 @@ def child() -> None:
     """One task in this process; prints its figures as JSON."""
     arguments = json.loads(sys.argv[1])
     from flows.run_config import check_config
-    from storage.dataset import dataset_lock
+    from storage.lock import dataset_lock
 
     content = {
         "problems": {"limit": arguments["num_problems"]},

@@ -21,7 +21,7 @@ from pipeline.records import LabeledSolution, Rollout
 from search.best_of_n import Candidate, ProblemCandidates, score_candidates
 from search.evaluate import SearchReport, accuracy_against_n
 from search.scoring import StepScorer
-from storage.dataset import dataset_lock
+from storage.lock import dataset_lock
 
 
 def evaluate(

@@ -27,7 +27,8 @@ from flows.run_config import RunConfig, config_from_json
 from flows.sampling import draw_missing
 from flows.selection import rejected_rows
 from pipeline.errors import EngineError
-from storage.dataset import dataset_lock, stored_labels
+from storage.dataset import stored_labels
+from storage.lock import dataset_lock
 
 PROGRESS_SECONDS = 5.0
 """Between updates of the progress artifact; Prefect's server records few a second."""

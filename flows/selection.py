@@ -9,8 +9,8 @@ from typing import Any
 
 from pipeline.errors import ConfigError, DataError
 from pipeline.records import Problem
-from storage.dataset import read_problems
 from storage.files import write_json
+from storage.problem_table import read_problems
 from storage.problems import Rejection
 
 

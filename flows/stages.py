@@ -24,9 +24,11 @@ from labeling.estimate import label_problem
 from pipeline.errors import DataError
 from pipeline.records import LabeledSolution
 from pipeline.samplers.sampler import SamplingStage
-from storage.dataset import dataset_lock, write_labels, write_manifest, write_problems
+from storage.dataset import write_labels, write_manifest
 from storage.files import write_json
 from storage.journal import MAX_PARTS_READ, compact
+from storage.lock import dataset_lock
+from storage.problem_table import write_problems
 from storage.problems import load_problems
 from storage.tables import labels_to_table
 

@@ -13,8 +13,9 @@ import pytest
 from typer.testing import CliRunner
 
 from flows.cli import app
-from storage.dataset import dataset_lock, read_labels
+from storage.dataset import read_labels
 from storage.journal import read_rollouts
+from storage.lock import dataset_lock
 from tests.tiny_models import byte_tokenizer, save_tiny_llama
 
 STOPPED = (

@@ -16,8 +16,9 @@ import yaml
 
 from flows import stages
 from flows.run_config import load_config
-from storage.dataset import dataset_lock, read_labels, read_manifest
+from storage.dataset import read_labels, read_manifest
 from storage.journal import read_rollouts
+from storage.lock import dataset_lock
 from tests.prefect_server import CHECKOUT, Prefect, running_prefect
 
 pytestmark = [pytest.mark.prefect, pytest.mark.timeout(300), pytest.mark.xdist_group("prefect")]

@@ -18,8 +18,10 @@ from flows.sampling import Progress, sample_rollouts
 from flows.stages import generate
 from pipeline.errors import ConfigError, DataError
 from pipeline.records import Rollout
-from storage.dataset import dataset_lock, read_labels, read_manifest, read_problems
+from storage.dataset import read_labels, read_manifest
 from storage.journal import read_rollouts
+from storage.lock import dataset_lock
+from storage.problem_table import read_problems
 
 SCRIPTED = """
 [problems]

@@ -13,18 +13,11 @@ import pytest
 from grading.verdict import Verdict
 from pipeline.errors import ConfigError, DataError, DatasetLockedError
 from pipeline.records import FinishReason, Problem, Rollout
-from storage.dataset import (
-    dataset_lock,
-    dataset_path,
-    read_labels,
-    read_manifest,
-    read_problems,
-    write_labels,
-    write_manifest,
-    write_problems,
-)
+from storage.dataset import dataset_path, read_labels, read_manifest, write_labels, write_manifest
 from storage.files import file_hash, write_json, write_whole
 from storage.journal import Journal, read_rollouts
+from storage.lock import dataset_lock
+from storage.problem_table import read_problems, write_problems
 from storage.schema import LABELS, ROLLOUTS, SCHEMA_VERSION, VERSION_KEY
 
 PROBLEM = Problem("p", "Q?", "1", "test", "train")
@@ -82,7 +75,7 @@ AS_NOBODY = """
 import os, sys
 from pathlib import Path
 from pipeline.errors import DataError
-from storage.dataset import dataset_lock
+from storage.lock import dataset_lock
 from storage.journal import Journal
 from storage.files import write_json
 if os.getuid() == 0:
@@ -117,7 +110,7 @@ def test_a_read_only_folder_gives_a_clear_error(tmp_path: Path) -> None:
 HOLD = """
 import sys
 from pathlib import Path
-from storage.dataset import dataset_lock
+from storage.lock import dataset_lock
 with dataset_lock(Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()

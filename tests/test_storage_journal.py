@@ -15,9 +15,9 @@ import pytest
 from grading.verdict import Verdict
 from pipeline.errors import DataError
 from pipeline.records import FinishReason, Rollout
-from storage.dataset import dataset_lock
 from storage.files import file_hash, write_parquet
 from storage.journal import Journal, compact, grouped_rollouts, read_rollouts
+from storage.lock import dataset_lock
 from storage.merge import KEY_COLUMNS, merged_tables, sorted_by_key
 from storage.schema import ROLLOUTS, read_table
 from storage.tables import rollouts_from_table, rollouts_to_table
@@ -206,7 +206,7 @@ def test_a_row_with_a_null_is_named(tmp_path: Path) -> None:
 COMPACT_FOR_EVER = """
 import sys
 from pathlib import Path
-from storage.dataset import dataset_lock
+from storage.lock import dataset_lock
 from storage.journal import Journal, compact, read_rollouts
 out = Path(sys.argv[1])
 with dataset_lock(out):

@@ -4,7 +4,7 @@
     .venv/bin/python -m bench.saturation --engine vllm --repeats 2
 
 Four ways through the same requests on one running engine: `raw` (the engine alone, as many
-requests in flight as the pipeline has), `raw, all at once` (the engine may choose among all
+samples in flight as the pipeline has), `raw, all at once` (the engine may choose among all
 requests of the run, which no pipeline knows in advance), `pipeline` (policy, sampling,
 grading, journal), and `usual loop` (one problem after another, each prompt sent K times with
 n = 1, the next problem when the last rollout is back). The usual loop takes the first
@@ -32,12 +32,13 @@ if __name__ == "__main__":  # as a script, this folder would hide the packages
 from rich.console import Console
 from rich.table import Table
 
-from flows.engines import Engine, open_engine, resolve_engine
+from flows.engines import Engine, max_samples_in_flight, open_engine, resolve_engine
 from flows.run_config import RunConfig, load_config
 from flows.selection import selected_problems
 from flows.stages import prepare_problems
 from grading.pool import GradePool
-from labeling.engine import MAX_REQUESTS_IN_FLIGHT, LabelingTools, Work, roll_out
+from labeling.engine import LabelingTools, Work, roll_out
+from labeling.turns import Turns
 from pipeline.records import Problem
 from pipeline.samplers.sampler import Completion, Sampler, SamplingRequest
 from storage.journal import Journal
@@ -68,7 +69,6 @@ def main() -> None:
     parser.add_argument("--num-problems", type=int, default=96)
     parser.add_argument("--loop-problems", type=int, default=8)
     parser.add_argument("--repeats", type=int, default=2)
-    parser.add_argument("--max-requests", type=int, default=MAX_REQUESTS_IN_FLIGHT)
     parser.add_argument("--json", type=Path, default=ROOT / "bench/results/saturation.json")
     options = parser.parse_args()
     overrides = [
@@ -94,13 +94,14 @@ async def _measure(config: RunConfig, folder: Path, options: Any) -> dict[str, A
     async with open_engine(
         engine, config, problems=problems, state_path=folder / "engine"
     ) as sampler:
+        max_samples = max_samples_in_flight(sampler, config)
         warm = await _pipeline(
             sampler,
             engine,
             config,
             problems[:4],
             folder / "warm",
-            max_requests=options.max_requests,
+            max_samples=max_samples,
         )
         await _raw(sampler, warm.requests)
         for repeat in range(options.repeats):
@@ -111,10 +112,10 @@ async def _measure(config: RunConfig, folder: Path, options: Any) -> dict[str, A
                 config,
                 problems,
                 folder / str(repeat),
-                max_requests=options.max_requests,
+                max_samples=max_samples,
             )
             speeds["pipeline"].append(recorder.num_tokens / (time.perf_counter() - started))
-            turns = asyncio.Semaphore(options.max_requests)
+            turns = Turns(max_samples)
             speeds["raw"].append(await _timed(_raw(sampler, recorder.requests, turns)))
             speeds["raw, all at once"].append(await _timed(_raw(sampler, recorder.requests)))
             few = {problem.problem_id for problem in problems[: options.loop_problems]}
@@ -142,7 +143,7 @@ async def _pipeline(
     problems: Sequence[Problem],
     out: Path,
     *,
-    max_requests: int,
+    max_samples: int,
 ) -> Recorder:
     recorder = Recorder(sampler)
     with GradePool(config.grading) as pool, Journal(out) as journal:
@@ -160,16 +161,16 @@ async def _pipeline(
             sampling=config.sampling,
             steps=config.steps,
             allocation=config.allocation,
-            max_requests=max_requests,
+            max_samples=max_samples,
         )
     return recorder
 
 
 async def _raw(
-    sampler: Sampler, requests: Sequence[SamplingRequest], turns: asyncio.Semaphore | None = None
+    sampler: Sampler, requests: Sequence[SamplingRequest], turns: Turns | None = None
 ) -> int:
     async def ask(request: SamplingRequest) -> list[Completion]:
-        async with turns or contextlib.nullcontext():
+        async with turns.turn(request.num_samples) if turns else contextlib.nullcontext():
             return await sampler.sample(request)
 
     answers = await asyncio.gather(*(ask(request) for request in requests))

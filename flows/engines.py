@@ -19,6 +19,7 @@ from pipeline.demo.problems import DemoProblem
 from pipeline.demo.truth import demo_problem_of
 from pipeline.errors import ConfigError
 from pipeline.records import Problem
+from pipeline.samplers.engine_pool import EnginePool
 from pipeline.samplers.interrupts import interrupts_deferred
 from pipeline.samplers.models import load_tokenizer, resolve_model
 from pipeline.samplers.sampler import Sampler
@@ -56,6 +57,14 @@ def resolve_engine(config: RunConfig) -> Engine:
         }
     )
     return Engine(kind, encoder, Identity(label, digest, grader_version(config.grading)))
+
+
+def max_samples_in_flight(sampler: Sampler, config: RunConfig) -> int:
+    """As many completions as keep the engines of `sampler` busy: each decodes one batch, has
+    the next one waiting, and a third is on its way.
+    """
+    num_engines = sampler.num_engines if isinstance(sampler, EnginePool) else 1
+    return 3 * config.engine.max_num_seqs * num_engines
 
 
 @asynccontextmanager

@@ -15,7 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from time import monotonic
 
-from flows.engines import open_engine
+from flows.engines import max_samples_in_flight, open_engine
 from flows.ledger import CostLedger, StageCosts
 from flows.roles import Role, Roles, resolve_roles
 from flows.run_config import RunConfig
@@ -178,6 +178,7 @@ class _Run:
                     allocation=config.allocation,
                     solutions_only=phase.solutions_only,
                     budget=self.budget,
+                    max_samples=max_samples_in_flight(opened, config),
                 )
 
     def end(self) -> None:

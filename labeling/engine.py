@@ -8,7 +8,7 @@ The loop knows nothing of policies, files or engines.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 
 from grading.verdict import Grade
@@ -19,6 +19,7 @@ from labeling.policies.uncertain_first import widest
 from labeling.prompts import Prompt, PromptEncoder
 from labeling.steps import StepConfig
 from labeling.tree import Node, PrefixTree, build_tree
+from labeling.turns import Turns
 from pipeline.config import SamplingConfig
 from pipeline.records import FinishReason, Problem, Rollout
 from pipeline.samplers.sampler import (
@@ -29,10 +30,8 @@ from pipeline.samplers.sampler import (
     stable_seed,
 )
 
-MAX_ACTIVE_PROBLEMS = 128
-"""Problems worked on at once, at least: enough to have a request ready at any time."""
-MAX_REQUESTS_IN_FLIGHT = 64
-"""Of about ten samples each: enough to fill an engine's batch of a few hundred."""
+MAX_SAMPLES_IN_FLIGHT = 576
+"""Of an engine that decodes 192 at once; two more such batches wait their turn."""
 NODES_A_ROUND = 256
 """Prefixes that a round of `uncertain-first` tops up."""
 
@@ -88,29 +87,27 @@ async def roll_out(
     allocation: AllocationConfig,
     solutions_only: bool = False,
     budget: Budget | None = None,
-    max_requests: int = MAX_REQUESTS_IN_FLIGHT,
+    max_samples: int = MAX_SAMPLES_IN_FLIGHT,
 ) -> Budget:
     """Draw what is missing for each problem until nothing more is wanted or the budget is met.
 
     `work` is read as it is needed. With `solutions_only` only root rollouts are drawn. At
-    most `max_requests` are in flight; that bounds by how much a budget is overshot.
+    most `max_samples` are in flight; that bounds by how much a budget is overshot.
     Returns what was spent, of `budget` where it began before. Raises EngineError when the
     engine is beyond recovery; everything finished before has been handed to `write`.
     """
     budget = budget or Budget(allocation.budget)
-    turns = asyncio.Semaphore(max_requests)
+    turns = Turns(max_samples)
     loop = _Loop(tools, identity, sampling, steps, allocation, budget, turns)
     keeps_trees = allocation.policy is AllocationPolicy.UNCERTAIN_FIRST and not solutions_only
     trees: list[PrefixTree] = []
-    waiting = iter(work)
 
-    async def work_on() -> None:
-        for item in waiting:
-            tree = await loop.problem(item, solutions_only=solutions_only)
-            if keeps_trees:
-                trees.append(tree)
+    async def work_on(item: Work) -> None:
+        tree = await loop.problem(item, solutions_only=solutions_only)
+        if keeps_trees:
+            trees.append(tree)
 
-    await _all_or_none(work_on() for _ in range(max(MAX_ACTIVE_PROBLEMS, 2 * max_requests)))
+    await _as_there_is_room(work, work_on, turns)
     if keeps_trees:
         await loop.spend_on_the_widest(trees)
     return budget
@@ -134,6 +131,44 @@ def is_missing(
     return not solutions_only and bool(
         Allocator(tree, allocation, reuse_solutions=reuse_solutions).ask()
     )
+
+
+async def _as_there_is_room(
+    work: Iterable[Work], work_on: Callable[[Work], Coroutine[None, None, None]], turns: Turns
+) -> None:
+    """Begin one after the other whenever the engine could take more; no more than it can
+    take samples, so that what waits to be graded stays bounded. When one fails, all end.
+    """
+    changed = asyncio.Event()
+    turns.on_room = changed.set
+    under_way: set[asyncio.Task[None]] = set()
+    failed: list[asyncio.Task[None]] = []
+
+    def end(task: asyncio.Task[None]) -> None:
+        under_way.discard(task)
+        if task.cancelled() or task.exception() is not None:
+            failed.append(task)
+        changed.set()
+
+    async def wait_while(is_so: Callable[[], bool]) -> None:
+        while is_so() and not failed:
+            changed.clear()
+            await changed.wait()
+        for task in failed:
+            task.result()
+
+    try:
+        for item in work:
+            task = asyncio.create_task(work_on(item))
+            under_way.add(task)
+            task.add_done_callback(end)
+            await asyncio.sleep(0)  # it asks for its first turn
+            await wait_while(lambda: len(under_way) >= turns.max_samples or not turns.has_room)
+        await wait_while(lambda: bool(under_way))
+    finally:
+        for task in under_way:
+            task.cancel()
+        await asyncio.gather(*under_way, return_exceptions=True)
 
 
 async def _all_or_none(coroutines: Iterable[Awaitable[None]]) -> None:
@@ -171,7 +206,7 @@ class _Loop:
     steps: StepConfig
     allocation: AllocationConfig
     budget: Budget
-    turns: asyncio.Semaphore
+    turns: Turns
 
     async def problem(self, work: Work, *, solutions_only: bool) -> PrefixTree:
         problem, tree = work.problem, _tree(work, self.steps, self.allocation)
@@ -258,8 +293,9 @@ class _Loop:
         self, problem: Problem, node: Node, prompt: Prompt, num_samples: int
     ) -> list[Rollout]:
         """At most `num_samples` rollouts: those that close the lowest gap of the node."""
-        async with self.turns:  # the budget is looked at when the turn has come
-            num_samples = self.budget.reserve(node.num_drawable(num_samples))
+        num_samples = node.num_drawable(num_samples)
+        async with self.turns.turn(num_samples):
+            num_samples = self.budget.reserve(num_samples)  # as it is when the turn has come
             if num_samples == 0:
                 return []
             base_seed = stable_seed(node.prefix.prefix_id, self.identity.sampling_digest)

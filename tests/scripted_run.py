@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from grading.verdict import Grade, Verdict
 from labeling.budget import Budget
-from labeling.engine import Identity, LabelingTools, Work, roll_out
+from labeling.engine import MAX_SAMPLES_IN_FLIGHT, Identity, LabelingTools, Work, roll_out
 from labeling.estimate import label_problem
 from labeling.policies.config import AllocationConfig
 from labeling.prompts import PromptConfig, TextPromptEncoder
@@ -50,6 +50,7 @@ class Run:
         *,
         allocation: AllocationConfig,
         budget: Budget | None = None,
+        max_samples: int = MAX_SAMPLES_IN_FLIGHT,
     ) -> list[LabeledSolution]:
         tools = LabelingTools(
             sampler=sampler,
@@ -68,6 +69,7 @@ class Run:
                 steps=STEPS,
                 allocation=allocation,
                 budget=budget,
+                max_samples=max_samples,
             )
         )
         return self.labels(problems, allocation)

@@ -102,6 +102,29 @@ def test_the_same_run_twice_gives_the_same_labels_whatever_the_timing(uninterrup
     assert sorted(other.rollouts, key=str) == sorted(run.rollouts, key=str)
 
 
+@pytest.mark.parametrize("max_samples", [50, 200])
+def test_the_engine_is_kept_full_and_no_fuller(max_samples: int) -> None:
+    made, problems = demo(2 * max_samples)
+    in_flight, seen = 0, list[int]()
+
+    class Counting:
+        def __init__(self) -> None:
+            self.inner = scripted(made)
+
+        async def sample(self, request: SamplingRequest) -> list[Completion]:
+            nonlocal in_flight
+            in_flight += request.num_samples
+            seen.append(in_flight)
+            await asyncio.sleep(0.02)
+            in_flight -= request.num_samples
+            return await self.inner.sample(request)
+
+    Run()(problems, Counting(), allocation=ALLOCATION, max_samples=max_samples)
+    assert max(seen) <= max_samples
+    half = seen[len(seen) // 4 : len(seen) * 3 // 4]  # without the first and the last problems
+    assert sum(half) / len(half) > 0.75 * max_samples
+
+
 @pytest.mark.parametrize("fail_after", [0, 1, 7, 40, 80])
 def test_a_run_that_failed_midway_continues_to_the_same_labels(
     uninterrupted, fail_after: int

@@ -130,7 +130,9 @@ def test_a_budget_ends_the_run_with_labels_and_the_next_run_goes_on(tmp_path: Pa
     assert manifest["cost"]["last_run"]["budget_met"]
     assert counts["rollouts"] == 300 == len(read_rollouts(tmp_path / "out"))
     assert 0 < counts["problems_unfinished"] <= counts["problems"] == 8
-    assert counts["labeled_solutions"] == len(read_labels(tmp_path / "out")) == 32
+    assert counts["labeled_solutions"] == len(read_labels(tmp_path / "out"))
+    # problem by problem as there is room: some are finished rather than all begun
+    assert 4 * (8 - counts["problems_unfinished"]) <= counts["labeled_solutions"] < 32
     assert counts["steps_without_label"] > 0
     budget, unlabelled = notes(manifest)
     assert budget.startswith("The budget was met: 300 rollouts and ")
@@ -236,7 +238,7 @@ def test_a_stopped_run_has_its_cost_in_the_ledger(tmp_path: Path) -> None:
     assert sum(spent) == whole["counts"]["rollouts"]
 
 
-@pytest.mark.parametrize("content", ["{", "[]", '{"stages": {"d": {"x": {}}}, "last_run": {}}'])
+@pytest.mark.parametrize("content", ["{", "[]", '{"stages": {"d": {"x": {}}}, "runs": []}'])
 def test_a_damaged_ledger_is_named(tmp_path: Path, content: str) -> None:
     run(config(problems={"limit": 1}), tmp_path)
     assert json.loads((tmp_path / "cost.json").read_text())["stages"]

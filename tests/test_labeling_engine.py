@@ -8,12 +8,13 @@ from dataclasses import replace
 import pytest
 
 from grading.verdict import Grade, Verdict
-from labeling.engine import Identity, LabelingTools, Work, is_missing, roll_out
+from labeling.engine import Identity, LabelingTools, roll_out
 from labeling.estimate import label_problem
 from labeling.policies.config import AllocationConfig, AllocationPolicy
 from labeling.prompts import PromptConfig, TextPromptEncoder
 from labeling.steps import StepMethod
 from labeling.tree import build_tree
+from labeling.work import Work, is_missing
 from pipeline.config import SamplingConfig
 from pipeline.demo.problems import DemoProblem
 from pipeline.demo.student import reference_lines
@@ -105,24 +106,37 @@ def test_the_same_run_twice_gives_the_same_labels_whatever_the_timing(uninterrup
 @pytest.mark.parametrize("max_samples", [50, 200])
 def test_the_engine_is_kept_full_and_no_fuller(max_samples: int) -> None:
     made, problems = demo(2 * max_samples)
-    in_flight, seen = 0, list[int]()
+    seen: list[int] = []
 
-    class Counting:
+    class OneAtATime:
+        """Finishes its oldest request when nothing else can happen any more."""
+
         def __init__(self) -> None:
             self.inner = scripted(made)
+            self.under_way: list[tuple[int, asyncio.Event]] = []
+            self.stepper: asyncio.Task[None] | None = None
 
         async def sample(self, request: SamplingRequest) -> list[Completion]:
-            nonlocal in_flight
-            in_flight += request.num_samples
-            seen.append(in_flight)
-            await asyncio.sleep(0.02)
-            in_flight -= request.num_samples
+            finished = asyncio.Event()
+            self.under_way.append((request.num_samples, finished))
+            self.stepper = self.stepper or asyncio.create_task(self.step())
+            await finished.wait()
             return await self.inner.sample(request)
 
-    Run()(problems, Counting(), allocation=ALLOCATION, max_samples=max_samples)
+        async def step(self) -> None:
+            while self.under_way:
+                for _ in range(20):
+                    await asyncio.sleep(0)
+                seen.append(sum(num_samples for num_samples, _ in self.under_way))
+                self.under_way.pop(0)[1].set()
+                for _ in range(20):
+                    await asyncio.sleep(0)
+
+    Run()(problems, OneAtATime(), allocation=ALLOCATION, max_samples=max_samples)
     assert max(seen) <= max_samples
-    half = seen[len(seen) // 4 : len(seen) * 3 // 4]  # without the first and the last problems
-    assert sum(half) / len(half) > 0.75 * max_samples
+    tenth = len(seen) // 10
+    steady = seen[tenth:-tenth]  # without the first and the last problems
+    assert sum(steady) / len(steady) > 0.85 * max_samples
 
 
 @pytest.mark.parametrize("fail_after", [0, 1, 7, 40, 80])

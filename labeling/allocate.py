@@ -59,19 +59,21 @@ class Allocator:
         self._open = still_open
         return asks
 
-    def close(self) -> None:
-        """Count all that is stored, for labels of a run that did not come to its end.
+    def close(self, *, counts_all: bool = False) -> None:
+        """Count what is stored of the prefixes that are not settled: the run was cut short.
 
-        With `uncertain-first` this is how every run ends. With `first-error` a prefix that
-        the search did not settle stays without a label, unless a pass of it is correct.
+        With `uncertain-first`, and with `counts_all`, the settled ones' surplus counts, too.
+        With `first-error` a prefix that the search did not settle stays without a label,
+        unless a pass of it is correct.
         """
         self.ask()
         policy = self._config.policy
+        counts_all = counts_all or policy is AllocationPolicy.UNCERTAIN_FIRST
         for node in self._tree.nodes.values():
             if policy is AllocationPolicy.FIRST_ERROR:
                 if not node.is_settled and not node.tally.correct:
                     node.tally = Tally()
-            elif policy is AllocationPolicy.UNCERTAIN_FIRST or not node.is_settled:
+            elif counts_all or not node.is_settled:
                 self._count_waiting(node)
 
     def _count_waiting(self, node: Node) -> None:

@@ -39,6 +39,24 @@ class Budget:
         self.num_reserved += num_samples
         return num_samples
 
+    def part(self, *, tokens: int | None, minutes: float | None) -> "Budget":
+        """A budget of its own of at most so much, and of no more than is left of this one."""
+        limits = self.limits
+        left = BudgetConfig.model_construct(
+            tokens=_least(tokens, limits.tokens, self.num_tokens),
+            rollouts=_least(None, limits.rollouts, self.num_reserved),
+            minutes=_least(minutes, limits.minutes, (monotonic() - self._started) / 60),
+        )
+        return Budget(left)
+
     def spend(self, num_tokens: int) -> None:
         """Count generated tokens."""
         self.num_tokens += num_tokens
+
+
+def _least(wanted: float | None, limit: float | None, spent: float) -> float | None:
+    """The lower of what is wanted and what is left; None is without limit."""
+    if limit is None:
+        return wanted
+    left = max(0, limit - spent)
+    return left if wanted is None else min(wanted, left)

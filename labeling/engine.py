@@ -15,11 +15,12 @@ from grading.verdict import Grade
 from labeling.allocate import Allocator, Ask
 from labeling.budget import Budget
 from labeling.policies.config import AllocationConfig, AllocationPolicy
-from labeling.policies.uncertain_first import widest
+from labeling.policies.uncertain_first import wide, widest
 from labeling.prompts import Prompt, PromptEncoder
 from labeling.steps import StepConfig
-from labeling.tree import Node, PrefixTree, build_tree
+from labeling.tree import Node, PrefixTree
 from labeling.turns import Turns
+from labeling.work import Work, closed_tree, num_solutions_missing, work_tree
 from pipeline.config import SamplingConfig
 from pipeline.records import FinishReason, Problem, Rollout
 from pipeline.samplers.sampler import (
@@ -33,7 +34,7 @@ from pipeline.samplers.sampler import (
 MAX_SAMPLES_IN_FLIGHT = 576
 """Of an engine that decodes 192 at once; two more such batches wait their turn."""
 NODES_A_ROUND = 256
-"""Prefixes that a round of `uncertain-first` tops up."""
+"""Prefixes that a round of `uncertain-first` or of a refresh tops up."""
 
 Grader = Callable[[str, Sequence[tuple[str, bool]]], Awaitable[Sequence[Grade]]]
 """(gold answer, [(a solution's whole text, cut off at max_tokens), …]) → a grade each."""
@@ -62,19 +63,6 @@ class LabelingTools:
     write: Callable[[Sequence[Rollout]], None]
     now: Callable[[], str]
     on_done: Callable[[Problem], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """A problem and its stored rollouts under the completer's sampling digest.
-
-    `solutions` are another generator's root rollouts, which are not drawn here and whose
-    endings are no samples of the completer; None draws the missing ones from the completer.
-    """
-
-    problem: Problem
-    rollouts: Sequence[Rollout] = ()
-    solutions: Sequence[Rollout] | None = None
 
 
 async def roll_out(
@@ -113,23 +101,33 @@ async def roll_out(
     return budget
 
 
-def is_missing(
-    work: Work,
+async def top_up(
+    work: Iterable[Work],
     *,
+    tools: LabelingTools,
+    identity: Identity,
+    sampling: SamplingConfig,
     steps: StepConfig,
     allocation: AllocationConfig,
-    solutions_only: bool = False,
-) -> bool:
-    """Whether `roll_out` would draw anything for this problem, were there no budget.
+    max_rollouts: int,
+    budget: Budget,
+    max_samples: int = MAX_SAMPLES_IN_FLIGHT,
+) -> None:
+    """Draw more for the widest intervals of `work` that `roll_out` is done with.
 
-    What `uncertain-first` draws beyond its first rollouts is not asked for here.
+    Until `budget` is met, or each is as narrow as `allocation.max_interval_width` or has
+    `max_rollouts`. Problems without a wide interval are read and forgotten. The labels of
+    the others are those of `label_problem` with `counts_all`.
     """
-    tree = _tree(work, steps, allocation)
-    if _num_solutions_missing(work, tree, allocation):
-        return True
-    reuse_solutions = work.solutions is None
-    return not solutions_only and bool(
-        Allocator(tree, allocation, reuse_solutions=reuse_solutions).ask()
+    loop = _Loop(tools, identity, sampling, steps, allocation, budget, Turns(max_samples))
+    trees = (closed_tree(item, steps, allocation) for item in work)
+    await loop.spend_on_the_widest(
+        [
+            tree
+            for tree in trees
+            if any(wide(tree.nodes.values(), allocation, max_rollouts=max_rollouts))
+        ],
+        max_rollouts=max_rollouts,
     )
 
 
@@ -182,22 +180,6 @@ async def _all_or_none(coroutines: Iterable[Awaitable[None]]) -> None:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _tree(work: Work, steps: StepConfig, allocation: AllocationConfig) -> PrefixTree:
-    return build_tree(
-        work.problem,
-        work.rollouts,
-        method=steps.method,
-        num_solutions=allocation.solutions_per_problem,
-        solutions=work.solutions,
-    )
-
-
-def _num_solutions_missing(work: Work, tree: PrefixTree, allocation: AllocationConfig) -> int:
-    return 0 if work.solutions is not None else allocation.solutions_per_problem - (
-        tree.root.next_index
-    )  # fmt: skip
-
-
 @dataclass(frozen=True, slots=True)
 class _Loop:
     tools: LabelingTools
@@ -209,8 +191,8 @@ class _Loop:
     turns: Turns
 
     async def problem(self, work: Work, *, solutions_only: bool) -> PrefixTree:
-        problem, tree = work.problem, _tree(work, self.steps, self.allocation)
-        while (num_missing := _num_solutions_missing(work, tree, self.allocation)) > 0:
+        problem, tree = work.problem, work_tree(work, self.steps, self.allocation)
+        while (num_missing := num_solutions_missing(work, tree, self.allocation)) > 0:
             prompt = self.tools.encoder.root(problem)
             drawn = await self._draw(problem, tree.root, prompt, num_missing)
             for rollout in drawn:
@@ -244,27 +226,39 @@ class _Loop:
                 task.cancel()
             await asyncio.gather(*under_way, return_exceptions=True)
 
-    async def spend_on_the_widest(self, trees: Sequence[PrefixTree]) -> None:
+    async def spend_on_the_widest(
+        self, trees: Sequence[PrefixTree], *, max_rollouts: int | None = None
+    ) -> None:
         """Rounds over all problems until the budget is met or no interval is too wide."""
         tree_of = {prefix_id: tree for tree in trees for prefix_id in tree.nodes}
         nodes = [node for tree in trees for node in tree.nodes.values()]
         while not self.budget.is_spent:
-            chosen = widest(nodes, self.allocation, num_nodes=NODES_A_ROUND)
+            chosen = widest(
+                nodes, self.allocation, num_nodes=NODES_A_ROUND, max_rollouts=max_rollouts
+            )
             if not chosen:
                 return
             prompts = {tree: self._prompts(tree) for tree in {
                 tree_of[node.prefix.prefix_id] for node in chosen
             }}  # fmt: skip
             await _all_or_none(
-                self._top_up(tree_of[node.prefix.prefix_id], node, prompts) for node in chosen
+                self._top_up(tree_of[node.prefix.prefix_id], node, prompts, max_rollouts)
+                for node in chosen
             )
 
     async def _top_up(
-        self, tree: PrefixTree, node: Node, prompts: dict[PrefixTree, dict[str, Prompt]]
+        self,
+        tree: PrefixTree,
+        node: Node,
+        prompts: dict[PrefixTree, dict[str, Prompt]],
+        max_rollouts: int | None,
     ) -> None:
         num_counted = node.num_counted
         prompt = prompts[tree][node.prefix.prefix_id]
-        for rollout in await self._draw(tree.problem, node, prompt, self.allocation.increment):
+        wanted = self.allocation.increment
+        if max_rollouts is not None:  # a parent's passes may have filled it meanwhile
+            wanted = max(0, min(wanted, max_rollouts - node.tally.total))
+        for rollout in await self._draw(tree.problem, node, prompt, wanted):
             tree.tell(rollout)
         node.count_next(node.num_waiting())
         if self.allocation.reuse:

@@ -5,7 +5,7 @@ reuse also from those of its ancestors that pass through it; the last step takes
 solution's own verdict, one "rollout". Nothing is sampled here, so labels can be made again
 at any time, with a new grader or another rule. More may be stored than the policy would
 have drawn, from an earlier run with another policy: a label is a function of the present
-config, not of the folder's history.
+config and of what is stored, not of the folder's history.
 """
 
 from collections.abc import Iterable, Sequence
@@ -24,12 +24,14 @@ def label_problem(
     steps: StepConfig,
     allocation: AllocationConfig,
     solutions: Sequence[Rollout] | None = None,
+    counts_all: bool = False,
 ) -> list[LabeledSolution]:
     """The labelled solutions of one problem, by solution index.
 
     `rollouts` are the completer's for this problem, under one sampling digest. `solutions`
     are another generator's root rollouts; None takes those among `rollouts`. A solution
-    without a step (an empty text) has no label and is left out.
+    without a step (an empty text) has no label and is left out. `counts_all` counts what is
+    stored beyond where the policy stops, too (a refresh's top-up).
     """
     tree = build_tree(
         problem,
@@ -38,7 +40,8 @@ def label_problem(
         num_solutions=allocation.solutions_per_problem,
         solutions=solutions,
     )
-    Allocator(tree, allocation, reuse_solutions=solutions is None).close()
+    allocator = Allocator(tree, allocation, reuse_solutions=solutions is None)
+    allocator.close(counts_all=counts_all)
     return [_label_solution(problem, solution) for solution in tree.solutions]
 
 

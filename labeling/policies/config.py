@@ -56,3 +56,22 @@ class AllocationConfig(FrozenConfig):
                 "budget.rollouts or budget.minutes"
             )
         return self
+
+
+class RefreshConfig(FrozenConfig):
+    """What a run that finds everything complete may spend on the widest intervals.
+
+    With a limit set, labels count all stored rollouts of a prefix, not only those up to
+    where the policy stops. For the policies `adaptive` and `fixed`.
+    """
+
+    top_up_tokens: Annotated[int, Field(ge=1)] | None = None
+    """Generated tokens; None, with no minutes set either, tops nothing up."""
+    top_up_minutes: Annotated[float, Field(gt=0)] | None = None
+    top_up_max_rollouts: Annotated[int, Field(ge=1, le=4096)] = 64
+    """Of a prefix; down to `allocation.max_interval_width`, `allocation.increment` at a time."""
+
+    @property
+    def tops_up(self) -> bool:
+        """Whether there is anything to spend."""
+        return self.top_up_tokens is not None or self.top_up_minutes is not None

@@ -9,9 +9,11 @@ Needs a budget. A round looks at all problems, so their trees stay in memory (co
 texts of all rollouts). How far a run comes depends on its budget, so labels are made of all
 stored rollouts. Bias: as with `adaptive`, and for the same reason; with the demo model and the
 tokens of `adaptive`, -0.004 for true values in (0, 0.1] and +0.005 in [0.9, 1).
+
+A refresh tops up the labels of other policies by the same rule (`labeling.engine.top_up`).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from heapq import nlargest
 
 from labeling.policies.config import AllocationConfig
@@ -24,10 +26,26 @@ def num_wanted_at_first(total: int, config: AllocationConfig) -> int:
     return config.min_rollouts - total
 
 
-def widest(nodes: Iterable[Node], config: AllocationConfig, *, num_nodes: int) -> list[Node]:
-    """At most `num_nodes` nodes wider than the target, the widest first."""
-    wide = (node for node in nodes if width(node) > config.max_interval_width)
-    return nlargest(num_nodes, wide, key=lambda node: (width(node), node.prefix.prefix_id))
+def widest(
+    nodes: Iterable[Node],
+    config: AllocationConfig,
+    *,
+    num_nodes: int,
+    max_rollouts: int | None = None,
+) -> list[Node]:
+    """At most `num_nodes` of the `wide` nodes, the widest first."""
+    chosen = wide(nodes, config, max_rollouts=max_rollouts)
+    return nlargest(num_nodes, chosen, key=lambda node: (width(node), node.prefix.prefix_id))
+
+
+def wide(
+    nodes: Iterable[Node], config: AllocationConfig, *, max_rollouts: int | None = None
+) -> Iterator[Node]:
+    """The nodes wider than the target that have fewer than `max_rollouts`, passes included."""
+    for node in nodes:
+        is_full = max_rollouts is not None and node.tally.total >= max_rollouts
+        if not is_full and width(node) > config.max_interval_width:
+            yield node
 
 
 def width(node: Node) -> float:

@@ -31,7 +31,7 @@ from rich.table import Table
 
 from bench.killed_run import PHASES, Phase, Run
 from pipeline.records import Rollout
-from storage.dataset import read_manifest
+from storage.dataset import label_files, labels_path, read_manifest
 from storage.journal import read_rollouts
 from storage.tables import rollouts_from_table
 
@@ -273,7 +273,7 @@ def _parts(out: Path) -> list[Path]:
 
 
 def _labels(out: Path) -> dict[str, bytes]:
-    return {file.name: file.read_bytes() for file in sorted((out / "labels").iterdir())}
+    return {file.name: file.read_bytes() for file in label_files(labels_path(out))}
 
 
 def show(figures: Figures, console: Console) -> None:

@@ -36,7 +36,7 @@ class Phase(StrEnum):
     LABELS_COMPACTION = "compaction before labels"
     SNAPSHOT = "snapshot"
     FINAL_COMPACTION = "last compaction"
-    MANIFEST = "manifest"
+    MANIFEST = "snapshot and manifest named"
     END = "end"
 
 
@@ -169,7 +169,7 @@ def main() -> None:
     marks.around(journal, "write_parquet", Phase.FLUSH)
     marks.around(stages, "snapshot_labels", Phase.SNAPSHOT)
     marks.around(stages, "compact", Phase.FINAL_COMPACTION)
-    marks.around(stages, "write_manifest", Phase.MANIFEST, after=Phase.END)
+    marks.around(stages, "publish_snapshot", Phase.MANIFEST, after=Phase.END)
     sampling.FLUSH_SECONDS = FLUSH_SECONDS
     sampling.MAX_PARTS_READ = stages.MAX_PARTS_READ = MAX_PARTS_READ
     _slow_down(mean_latency)

@@ -37,8 +37,9 @@ from flows.run_config import RunConfig, load_config
 from flows.selection import selected_problems
 from flows.stages import prepare_problems
 from grading.pool import GradePool
-from labeling.engine import LabelingTools, Work, roll_out
+from labeling.engine import LabelingTools, roll_out
 from labeling.turns import Turns
+from labeling.work import Work
 from pipeline.records import Problem
 from pipeline.samplers.sampler import Completion, Sampler, SamplingRequest
 from storage.journal import Journal

@@ -17,6 +17,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
+from flows import (
+    command_diff,
+    command_formats,
+    command_plan,
+    command_publish,
+    command_regrade,
+    command_report,
+    command_verify,
+)
+from flows.cli_options import ConfigOption, SetOption
 from pipeline.errors import ConfigError, DataError, EngineError, StepmarkError
 from pipeline.samplers.interrupts import interrupts_deferred
 
@@ -39,14 +49,6 @@ app = typer.Typer(
     ),
 )
 
-ConfigOption = Annotated[
-    Path, typer.Option("--config", "-c", help="A TOML file; configs/ has examples.")
-]
-SetOption = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Change one key, as in problems.limit=100."),
-]
-
 INTERRUPTED = 130
 
 
@@ -60,8 +62,8 @@ def options(
         logging.basicConfig(level=logging.INFO)
     else:
         logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
-        for chatty in ("huggingface_hub", "datasets"):  # what matters of it is in our own error
-            logging.getLogger(chatty).setLevel(logging.ERROR)
+        for chatty in ("HF_HUB_VERBOSITY", "DATASETS_VERBOSITY"):  # read when they are imported
+            os.environ.setdefault(chatty, "error")  # what matters of it is in our own error
 
 
 @app.command()
@@ -86,7 +88,9 @@ def demo(
 @app.command()
 def generate(
     config: ConfigOption,
-    out: Annotated[Path, typer.Option(help="The dataset folder; continued if it exists.")],
+    out: Annotated[
+        Path, typer.Option(help="The dataset: a folder, or s3://…; continued if there.")
+    ],
     set_: SetOption = None,
 ) -> None:
     """Label problems: solutions, steps, rollouts, grades, labels in Parquet.
@@ -117,21 +121,38 @@ def train(
     """Train a PRM on a dataset's labels; writes a folder that from_pretrained loads."""
     from flows.progress import training_progress
     from flows.run_config import load_config
-    from storage.dataset import dataset_path
+    from storage.dataset import dataset_path, labels_path
+    from storage.remote import local_path
 
     console = Console()
-    folder = dataset_path(dataset)
+    folder, out = dataset_path(dataset), local_path(out)
     resolved = load_config(config, set_ or ()) if config else _own_config(folder, set_ or ())
+    labels = labels_path(folder)
     with interrupts_deferred():  # imports torch: after what can be refused at once
-        from train.trainer import train_prm
+        from train.trainer import is_main_process, train_prm
 
     with training_progress() as on_progress:
-        report = train_prm(folder, out, resolved.train, on_progress=on_progress)
+        report = train_prm(
+            labels,
+            out,
+            resolved.train,
+            step_method=resolved.steps.method,
+            on_progress=on_progress,
+        )
+    if not is_main_process():  # of several, under a launcher, one speaks
+        return
     console.print(
         f"{report.num_train_solutions} solutions, {report.num_train_steps} labelled steps, "
         f"{report.num_updates} updates in {report.seconds:.0f} s; lost to truncation: "
         f"{report.num_lost_steps} steps; without label: {report.num_unlabelled_steps} steps."
     )
+    console.print(
+        f"Steps of true hard label: {100 * report.num_good_steps / report.num_train_steps:.1f} %, "
+        f"mean soft label {report.mean_target:.3f}; steps that several solutions share: "
+        f"{report.num_duplicate_steps}."
+    )
+    if report.resumed_at:
+        console.print(f"Went on after update {report.resumed_at}, from a checkpoint.")
     if report.validation is not None:
         auc = report.validation.auc
         console.print(
@@ -158,6 +179,7 @@ def evaluate(
     from flows.evaluation import evaluate as run
     from flows.progress import sampling_progress
     from flows.run_config import load_config
+    from flows.wrapping import Figures
     from storage.dataset import dataset_path
     from storage.files import write_json
 
@@ -171,7 +193,7 @@ def evaluate(
     with sampling_progress("candidates") as on_progress:
         report = run(resolved, folder, scorer=scorer, on_progress=on_progress)
     console.print(search_table(report))
-    console.print(search_sentence(report, resolved.evaluate.aggregation))
+    console.print(Figures(search_sentence(report, resolved.evaluate.aggregation)))
     if json_ is not None:
         write_json(json_, report.as_json())
 
@@ -227,7 +249,7 @@ def grade(
         raise ConfigError(f"--input {input_}: there is no such file")
     config = GradingConfig(profile=GradingProfile(profile), workers=workers)
     try:
-        with counting_progress("grading") as on_progress:
+        with counting_progress("grading", unit="rows") as on_progress:
             summary = grade_file(input_, output, config=config, on_progress=on_progress)
     except GradeInputError as error:
         raise ConfigError(str(error)) from error
@@ -243,6 +265,18 @@ def grade(
     console.print(grade_table(summary))
     if summary.by_rule:
         console.print(rules_sentence(summary), highlight=False)
+
+
+app.command(name="report")(command_report.report)
+app.command(name="verify")(command_verify.verify)
+app.command(name="import")(command_formats.import_)
+app.command(name="export")(command_formats.export)
+
+
+app.command()(command_diff.diff)
+app.command()(command_plan.plan)
+app.command()(command_publish.publish)
+app.command()(command_regrade.regrade)
 
 
 class _StoppedError(StepmarkError):
@@ -283,18 +317,29 @@ def _run(arguments: Sequence[str] | None) -> int:
     except Exception as error:  # the command line's boundary: a fault of ours, in one paragraph
         if os.environ.get("STEPMARK_DEBUG"):
             raise
-        what = " ".join(f"{type(error).__name__}: {error}".split())
-        errors.print(
-            f"stepmark: this is a fault of stepmark's: {what}. What was finished is kept; "
-            "`stepmark --debug …` shows where it happened."
-        )
+        errors.print(f"stepmark: {_unexpected(error)}")
         return StepmarkError.exit_code
     if status == INTERRUPTED:  # typer, too, returns it for Ctrl-C
         errors.print(
-            "stepmark: stopped. Sampled rollouts are kept, a PRM in training is not; run the same "
-            "command again to go on."
+            "stepmark: stopped. Sampled rollouts are kept, a PRM in training only to its last "
+            "checkpoint (train.save_steps); run the same command again to go on."
         )
     return status if isinstance(status, int) else 0
+
+
+def _unexpected(error: Exception) -> str:
+    from storage.remote import is_transport_error
+
+    what = " ".join(f"{type(error).__name__}: {error}".split())
+    if is_transport_error(error):
+        return (
+            f"the object store does not answer: {what}. What was finished is kept; look at the "
+            "endpoint, the login and the bucket's name, then run the same command again."
+        )
+    return (
+        f"this is a fault of stepmark's: {what}. What was finished is kept; `stepmark --debug …` "
+        "shows where it happened."
+    )
 
 
 def _as_interrupt(_: int, __: FrameType | None) -> None:
@@ -308,18 +353,17 @@ def _own_config(folder: Path, overrides: Sequence[str]) -> "RunConfig":
 
 
 def _show_summary(console: Console, folder: Path, manifest: dict[str, object]) -> None:
-    from flows.cost_display import cost_figures, notes
+    from flows.cost_display import cost_figures, model_figures, notes
     from flows.display import figures_table, label_figures
     from flows.selection import rejected_rows
-    from storage.dataset import stored_labels
+    from flows.wrapping import Figures
+    from storage.dataset import labels_path, stored_labels
 
-    models = {name: str(manifest[name]) for name in ("generator", "completer")}
-    if models["generator"] == models["completer"]:
-        del models["generator"]
-    console.print(figures_table("Labels", {**models, **label_figures(stored_labels(folder))}))
+    labels = {**model_figures(manifest), **label_figures(stored_labels(folder))}
+    console.print(figures_table("Labels", labels))
     console.print(figures_table("Cost", cost_figures(manifest)))
     for note in notes(manifest):
-        console.print(note, markup=False, highlight=False)
+        console.print(Figures(note))
     rejected = rejected_rows(folder)
     if rejected:
         first = f"row {rejected[0]['row']}: {rejected[0]['reason']}"
@@ -329,5 +373,10 @@ def _show_summary(console: Console, folder: Path, manifest: dict[str, object]) -
             markup=False,
         )
     console.print(
-        f"Dataset: {folder} (labels in {folder / 'labels'}, counts in manifest.json)", markup=False
+        f"Dataset: {folder} (labels in {labels_path(folder)}, counts in manifest.json)",
+        markup=False,
     )
+
+
+if __name__ == "__main__":  # `accelerate launch -m flows.cli train …`
+    main()

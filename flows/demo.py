@@ -22,6 +22,7 @@ from flows.display import (
 from flows.evaluation import evaluate, truth_agreement
 from flows.progress import sampling_progress
 from flows.run_config import RunConfig
+from flows.wrapping import Figures
 from pipeline.records import LabeledSolution
 from storage.dataset import read_labels
 from storage.files import write_json
@@ -64,7 +65,7 @@ def run_demo(
         )
     write_json(out / "best_of_n.json", report.as_json())
     console.print(search_table(report))
-    console.print(search_sentence(report, config.evaluate.aggregation))
+    console.print(Figures(search_sentence(report, config.evaluate.aggregation)))
     console.print(f"Everything is in {out}: dataset/, prm/, candidates/, best_of_n.json")
 
 

@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from flows.evaluation import TruthAgreement
+from flows.wrapping import Figures
 from grading.files import GradeSummary
 from grading.verdict import Verdict
 from pipeline.records import LabeledSolution, StepLabel
@@ -60,7 +61,11 @@ def solution_panel(solution: LabeledSolution, *, hard_threshold: float = 0.0) ->
 
 
 def label_figures(solutions: Iterable[LabeledSolution]) -> Mapping[str, str]:
-    """Statistics of labels, for `figures_table`. Last steps have no rollouts of their own."""
+    """Statistics of labels, for `figures_table`.
+
+    Last steps have no rollouts of their own, but their solution's verdict: from the rollouts
+    a step on they are left out, and the row says so.
+    """
     counts: Counter[str] = Counter()
     problem_ids: set[str] = set()
     rollouts: Counter[int] = Counter()
@@ -79,17 +84,18 @@ def label_figures(solutions: Iterable[LabeledSolution]) -> Mapping[str, str]:
     num_labels, num_graded = rollouts.total(), counts["graded"]
     mean = sum(n * times for n, times in rollouts.items()) / num_labels if num_labels else 0.0
     shares = (_share(counts[end], num_graded) for end in ("0", "between", "1"))
+    none = "none: these solutions have one step each" if counts["solutions"] else "none"
     return {
         "problems": str(len(problem_ids)),
         "labelled solutions": (
             f"{counts['solutions']} ({_share(counts['right'], counts['solutions'])} correct)"
         ),
         "labelled steps": str(counts["steps"]),
-        "graded rollouts a step": (
-            f"{min(rollouts)} to {max(rollouts)}, mean {mean:.1f}" if rollouts else "none"
+        "graded rollouts a step, last ones left out": (
+            f"{min(rollouts)} to {max(rollouts)}, mean {mean:.1f}" if rollouts else none
         ),
-        "MC value 0 / between / 1": " / ".join(shares),
-        "mean 95 % interval width": f"{width / num_graded:.2f}" if num_graded else "none",
+        "MC value 0 / between / 1 of these": " / ".join(shares) if num_graded else "none",
+        "mean 95 % interval width of these": f"{width / num_graded:.2f}" if num_graded else "none",
     }
 
 
@@ -112,7 +118,7 @@ def figures_table(title: str, figures: Mapping[str, str]) -> Table:
     """Two columns: a figure's name and its value."""
     table = Table(title=title, title_justify="left", show_header=False, title_style="bold")
     for name, value in figures.items():
-        table.add_row(name, value)
+        table.add_row(Figures(name), Figures(value))
     return table
 
 

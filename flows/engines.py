@@ -110,13 +110,13 @@ def _is_scripted(kind: EngineKind, config: RunConfig) -> bool:
 
 
 def _scripted(problems: list[Problem]) -> ScriptedSampler:
-    known = [_known_problem(problem) for problem in problems]
-    return ScriptedSampler({problem.question: problem for problem in known})
+    return ScriptedSampler({problem.question: _known_problem(problem) for problem in problems})
 
 
 def _known_problem(problem: Problem) -> DemoProblem:
+    """A demo problem that the source has reworded keeps its id and its solution."""
     try:
-        return demo_problem_of(problem.problem_id)
+        return demo_problem_of(problem.problem_id.partition("~")[0])
     except ValueError as error:
         raise ConfigError(
             f"engine.kind = 'scripted' knows demo problems only, not {problem.problem_id!r}; set "

@@ -11,7 +11,7 @@ from flows.roles import resolve_roles
 from flows.run_config import RunConfig
 from flows.sampling import OnProgress, sample_rollouts
 from flows.selection import Purpose, selected_problems
-from flows.stages import prepare_problems
+from flows.stages import begin_run, prepare_problems
 from flows.stored import root_rollouts, stored_solutions
 from grading.verdict import Verdict
 from labeling.policies.config import AllocationConfig
@@ -55,7 +55,8 @@ def sample_candidates(
     )
     with dataset_lock(out):
         prepare_problems(config, out, purpose=Purpose.CANDIDATES)
-        sample_rollouts(config, out, on_progress=on_progress, solutions_only=True)
+        begin_run(config, out)  # stored candidates get the present grader's verdicts
+        sample_rollouts(config, out, on_progress=on_progress, solutions_only=True, begins_run=False)
         candidates = {
             work.problem.problem_id: ProblemCandidates(
                 work.problem.problem_id,

@@ -19,6 +19,8 @@ from pydantic import Field, ValidationError, validate_call
 from flows.run_config import RunConfig, config_from_json, load_config
 from pipeline.errors import ConfigError
 from storage.dataset import dataset_path
+from storage.publish_config import PublishConfig
+from storage.remote import local_path
 
 ConfigFile = Annotated[str, Field(min_length=1, description="A TOML file; configs/ has examples.")]
 Folder = Annotated[str, Field(min_length=1)]
@@ -56,10 +58,32 @@ def check_train_prm(
         resolved = config_from_json(folder / "config.json", overrides)
     else:
         resolved = load_config(config, overrides)
-    return resolved, folder, dataset_path(out)
+    return resolved, folder, local_path(out)
 
 
-CHECKS = {"generate-labels": check_generate_labels, "train-prm": check_train_prm}
+@validate_call
+def check_publish_dataset(
+    *, dataset: Folder, config: ConfigFile | None = None, overrides: Overrides = ()
+) -> tuple[PublishConfig, Path]:
+    """The section [publish] (default: of the dataset's own config) and the dataset's folder.
+
+    Raises as `check_generate_labels`.
+    """
+    folder = dataset_path(dataset)
+    if config is None:
+        resolved = config_from_json(folder / "config.json", overrides)
+    else:
+        resolved = load_config(config, overrides)
+    if resolved.publish.repo is None:
+        raise ConfigError("publish.repo is not set; give overrides such as publish.repo=org/name")
+    return resolved.publish, folder
+
+
+CHECKS = {
+    "generate-labels": check_generate_labels,
+    "train-prm": check_train_prm,
+    "publish-dataset": check_publish_dataset,
+}
 """By the flow's name."""
 
 

@@ -19,7 +19,7 @@ from flows.artifacts import (
     publish_figures,
     publish_rejected_rows,
 )
-from flows.cost_display import cost_figures
+from flows.cost_display import cost_figures, model_figures
 from flows.display import label_figures
 from flows.flow_parameters import ConfigFile, Folder, Overrides, check_generate_labels
 from flows.interruptible import run_interruptible
@@ -54,10 +54,11 @@ def generate_labels(config: ConfigFile, out: Folder, overrides: Overrides = ()) 
     with dataset_lock(dataset):
         num_problems = prepare_problems(resolved, dataset)
         get_run_logger().info("%d problems to label in %s", num_problems, dataset)
+        regrade_stored(dataset)
         sample_rollouts(dataset)
         counts = snapshot_labels(dataset)
         num_labeled = counts["labeled_solutions"]
-        get_run_logger().info("%d labelled solutions in %s/labels", num_labeled, dataset)
+        get_run_logger().info("%d labelled solutions of %s", num_labeled, dataset)
         return finish(dataset, counts)
 
 
@@ -77,6 +78,17 @@ def prepare_problems(config: RunConfig, out: Path) -> int:
     return num_problems
 
 
+@task(task_run_name="regrade rollouts of {out}", cache_policy=NO_CACHE, persist_result=False)
+def regrade_stored(out: Path) -> None:
+    """`stages.begin_run`: stored verdicts of another grader version are made anew."""
+    report = stages.begin_run(_own_config(out), out)
+    if report.num_regraded:
+        flips = ", ".join(f"{n} {name}" for name, n in report.summary()["verdict_flips"].items())
+        get_run_logger().info(
+            "%d stored rollouts graded anew; flips: %s", report.num_regraded, flips or "none"
+        )
+
+
 @task(
     task_run_name="sample rollouts of {out}",
     cache_policy=NO_CACHE,
@@ -90,7 +102,10 @@ def sample_rollouts(out: Path) -> None:
     artifact = ProgressArtifact("sampling-progress", f"Rollouts of {out}")
     run_interruptible(
         draw_missing(
-            _own_config(out), out, on_progress=lambda progress: note_sampling(artifact, progress)
+            _own_config(out),
+            out,
+            on_progress=lambda progress: note_sampling(artifact, progress),
+            begins_run=False,
         ),
         meanwhile=artifact.publish,
         every_seconds=PROGRESS_SECONDS,
@@ -100,19 +115,20 @@ def sample_rollouts(out: Path) -> None:
 
 @task(task_run_name="snapshot labels of {out}", cache_policy=NO_CACHE, persist_result=False)
 def snapshot_labels(out: Path) -> dict[str, int]:
-    """`stages.snapshot_labels`; the label statistics become an artifact."""
-    counts = stages.snapshot_labels(_own_config(out), out)
-    publish_figures("label-statistics", f"{out}: labels", label_figures(stored_labels(out)))
-    return counts
+    """`stages.snapshot_labels`; readers see the labels after `finish`."""
+    return stages.snapshot_labels(_own_config(out), out)
 
 
 @task(task_run_name="finish {out}", cache_policy=NO_CACHE, persist_result=False)
 def finish(out: Path, counts: dict[str, int]) -> dict[str, Any]:
-    """`stages.finish`; the cost becomes an artifact. Returns the flow's summary."""
+    """`stages.finish`; label statistics and cost become artifacts. Returns the flow's summary."""
     manifest = stages.finish(_own_config(out), out, counts=counts)
+    labels = {**model_figures(manifest), **label_figures(stored_labels(out))}
+    publish_figures("label-statistics", f"{out}: labels", labels)
     publish_figures("cost", f"{out}: cost", cost_figures(manifest))
     return {
         "dataset": str(out),
+        "snapshot": manifest["snapshot"],
         "config_digest": manifest["config_digest"],
         "sampling_digest": manifest["sampling_digest"],
         "counts": manifest["counts"],

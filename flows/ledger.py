@@ -1,8 +1,9 @@
 """The cost ledger: what all runs on a dataset have spent, in its `cost.json`.
 
-    {"stages": {<sampling digest>: {"solutions": {…}, "prefixes": {…}}}, "last_run": {…}}
+    {"stages": {<sampling digest>: {"solutions": {…}, "prefixes": {…}}}, "runs": [{…}, …]}
 
-Each model with its settings has its own totals, to which every run adds. The file is
+Each model with its settings has its own totals, to which every run adds; the latest runs are
+kept one by one, the newest last. The file is
 written whole after each flush of the journal, so a killed run's cost is lost for seconds
 only. What was drawn and lost in a crash was spent all the same: the ledger can exceed what
 is stored.
@@ -10,6 +11,7 @@ is stored.
 
 import json
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +21,25 @@ from pipeline.samplers.sampler import SamplingStage
 from storage.files import write_json
 
 StageCosts = dict[SamplingStage, StageCost]
+MAX_RUNS = 100
+"""Runs that are kept one by one."""
 
 
 @dataclass(slots=True)
-class LastRun:
-    """What the latest run drew, and whether it ended because its budget was met."""
+class RunCost:
+    """What one run drew, regraded and topped up, and whether its budget ended it.
 
+    `seconds` are those of sampling, engine start included; `started_at` is in UTC, ISO 8601.
+    """
+
+    started_at: str = ""
     rollouts: int = 0
     generated_tokens: int = 0
+    top_up_rollouts: int = 0
+    """Among `rollouts`: those drawn for the widest intervals once all was complete."""
+    top_up_tokens: int = 0
+    regraded: dict[str, Any] | None = None
+    """`RegradeReport.summary` where stored rollouts were graded anew."""
     seconds: float = 0.0
     budget_met: bool = False
 
@@ -37,12 +50,20 @@ class CostLedger:
     def __init__(self, out: Path) -> None:
         """Raises DataError where the file is damaged."""
         self._file = out / "cost.json"
-        self._before, self.last_run = _read(self._file)
+        self._before, self.runs = _read(self._file)
         self._of_this_run: dict[str, StageCosts] = {}
 
+    @property
+    def last_run(self) -> RunCost:
+        """The newest of `runs`, to be added to."""
+        if not self.runs:
+            self.begin_run()
+        return self.runs[-1]
+
     def begin_run(self) -> None:
-        """Forget the last run's figures; the totals stay."""
-        self.last_run = LastRun()
+        """From now on count for a new run; the oldest of too many is forgotten."""
+        started_at = datetime.now(UTC).isoformat(timespec="seconds")
+        self.runs = [*self.runs, RunCost(started_at=started_at)][-MAX_RUNS:]
 
     def costs(self, sampling_digest: str) -> StageCosts:
         """This run's costs of one model with its settings, to be added to."""
@@ -63,24 +84,24 @@ class CostLedger:
             digest: {stage.value: as_json(self.total(digest, stage)) for stage in SamplingStage}
             for digest in digests
         }
-        write_json(self._file, {"stages": stages, "last_run": as_json(self.last_run)})
+        write_json(self._file, {"stages": stages, "runs": [as_json(run) for run in self.runs]})
 
 
-def as_json(record: StageCost | LastRun) -> dict[str, Any]:
+def as_json(record: StageCost | RunCost) -> dict[str, Any]:
     """The fields, with seconds to a thousandth."""
     return {**asdict(record), "seconds": round(record.seconds, 3)}
 
 
-def _read(file: Path) -> tuple[dict[str, StageCosts], LastRun]:
+def _read(file: Path) -> tuple[dict[str, StageCosts], list[RunCost]]:
     if not file.exists():
-        return {}, LastRun()
+        return {}, []
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
         stages = {
             digest: {SamplingStage(name): StageCost(**cost) for name, cost in costs.items()}
             for digest, costs in content["stages"].items()
         }
-        return stages, LastRun(**content["last_run"])
+        return stages, [RunCost(**run) for run in content["runs"]]
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise DataError(
             f"{file} cannot be read ({error!r}); delete it, and costs are counted from zero"

@@ -7,24 +7,35 @@ runs.
 
 import difflib
 import json
+import re
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
-from pydantic import BaseModel, Field, ValidationError, field_validator
+from pydantic import BaseModel, Field, ValidationError, ValidationInfo, field_validator
 
 from grading.config import GradingConfig
-from labeling.policies.config import AllocationConfig
+from labeling.policies.config import AllocationConfig, AllocationPolicy, RefreshConfig
 from labeling.prompts import PromptConfig
 from labeling.steps import StepConfig
 from pipeline.config import EngineConfig, FrozenConfig, ModelConfig, SamplingConfig
 from pipeline.errors import ConfigError
 from search.scoring import Aggregation
+from storage.dataset import refuse_model
+from storage.decontamination import DecontaminationConfig
 from storage.problem_config import ProblemsConfig
+from storage.publish_config import PublishConfig
 from train.config import TrainConfig
 
 _MAX_SHOWN = 120
+_MAX_ERRORS = 5
+_SHARE_TOLERANCE = 1e-6
+
+SplitName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
+"""It becomes a file's name; `load_dataset` allows no hyphen in it."""
+Share = Annotated[float, Field(gt=0, le=1)]
+_CAN_BE_TOPPED_UP = (AllocationPolicy.ADAPTIVE, AllocationPolicy.FIXED)
 
 
 class LabelConfig(FrozenConfig):
@@ -32,6 +43,18 @@ class LabelConfig(FrozenConfig):
 
     hard_threshold: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """A step's hard label is true where its MC value is above this."""
+    splits: dict[SplitName, Share] | None = None
+    """Shares of the problems, as in {train = 0.9, test = 0.1}, by a hash of the question; they
+    sum to 1. None makes one split, named by problems.split."""
+    keep_snapshots: Annotated[int, Field(ge=1)] = 7
+    """The newest so many snapshots of the labels are kept, the current one among them."""
+
+    @field_validator("splits")
+    @classmethod
+    def _sum_to_1(cls, splits: dict[str, float] | None) -> dict[str, float] | None:
+        if splits is not None and abs(sum(splits.values()) - 1) > _SHARE_TOLERANCE:
+            raise ValueError(f"the shares sum to {sum(splits.values()):.6g}, not to 1")
+        return splits
 
 
 class GeneratorConfig(FrozenConfig):
@@ -69,6 +92,7 @@ class RunConfig(FrozenConfig):
     seed: Annotated[int, Field(ge=0)] = 0
     """Part of what defines the samples: another seed draws others."""
     problems: ProblemsConfig = ProblemsConfig(limit=60)
+    decontamination: DecontaminationConfig = DecontaminationConfig()
     model: ModelConfig = ModelConfig()
     generator: GeneratorConfig | None = None
     engine: EngineConfig = EngineConfig()
@@ -76,10 +100,24 @@ class RunConfig(FrozenConfig):
     prompt: PromptConfig = PromptConfig()
     steps: StepConfig = StepConfig()
     allocation: AllocationConfig = AllocationConfig()
+    refresh: RefreshConfig = RefreshConfig()
     grading: GradingConfig = GradingConfig()
     labels: LabelConfig = LabelConfig()
     train: TrainConfig = TrainConfig()
     evaluate: EvaluateConfig = EvaluateConfig()
+    publish: PublishConfig = PublishConfig()
+
+    @field_validator("refresh")
+    @classmethod
+    def _fits_the_policy(cls, refresh: RefreshConfig, info: ValidationInfo) -> RefreshConfig:
+        allocation = info.data.get("allocation")  # none where it is wrong itself
+        if allocation is None or not refresh.tops_up or allocation.policy in _CAN_BE_TOPPED_UP:
+            return refresh
+        raise ValueError(
+            f"a top-up needs allocation.policy = 'adaptive' or 'fixed', and it is "
+            f"{allocation.policy.value!r}, whose labels say nothing of a value between 0 and 1 or "
+            "which spends allocation.budget on the widest intervals itself"
+        )
 
 
 def load_config(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
@@ -103,15 +141,16 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
 
 def config_from_json(path: Path, overrides: Sequence[str] = ()) -> RunConfig:
     """The resolved config that a run wrote as `config.json`, changed by overrides."""
+    refuse_model(path.parent)
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise ConfigError(
-            f"{path} cannot be read ({error}); give the folder that `stepmark generate` wrote, or "
-            "a config with --config"
+            f"{path} cannot be read ({error}); name the folder that `stepmark generate` wrote or, "
+            "where it can be given, another config"
         ) from error
     if not isinstance(content, dict):
-        raise ConfigError(f"{path} holds no config; give another with --config")
+        raise ConfigError(f"{path} holds no config; where one can be given, give another")
     for override in overrides:
         _apply(content, override)
     return check_config(content, origin=str(path))
@@ -126,9 +165,7 @@ def check_config(content: dict[str, Any], *, origin: str) -> RunConfig:
     try:
         return RunConfig.model_validate_json(text, strict=True)
     except ValidationError as error:
-        raise ConfigError(
-            f"{origin}: " + "; ".join(_explain(dict(one)) for one in error.errors())
-        ) from error
+        raise ConfigError(f"{origin}: {_explain_all(error)}") from error
 
 
 def section_model(annotation: object) -> type[BaseModel] | None:
@@ -139,13 +176,34 @@ def section_model(annotation: object) -> type[BaseModel] | None:
     return None
 
 
+def _explain_all(error: ValidationError) -> str:
+    """The first few errors, and how many more there are."""
+    errors = error.errors()
+    said = [_explain(dict(one)) for one in errors[:_MAX_ERRORS]]
+    if len(errors) > _MAX_ERRORS:
+        said.append(f"and {len(errors) - _MAX_ERRORS} more errors")
+    return "; ".join(dict.fromkeys(said))
+
+
 def _explain(error: dict[str, Any]) -> str:
     key = ".".join(str(part) for part in error["loc"]) or "(top level)"
     if error["type"] == "extra_forbidden":
         return f"unknown key {key}; {_keys_beside(error['loc'])}"
+    message = str(error["msg"]).removeprefix("Value error, ")
+    if isinstance(error["input"], dict):  # keys that do not fit together
+        return f"{key}: {message}"
     value = repr(error["input"])
     shown = value if len(value) <= _MAX_SHOWN else f"{value[:_MAX_SHOWN]}…"
-    return f"{key} = {shown}: {error['msg'].removeprefix('Value error, ')}"
+    return f"{key} = {shown}: {message}{_hint(error)}"
+
+
+def _hint(error: dict[str, Any]) -> str:
+    """The choice that is nearest to a word which is none of the choices."""
+    if error["type"] != "enum":
+        return ""
+    choices = re.findall(r"'([^']*)'", error["ctx"]["expected"])
+    nearest = difflib.get_close_matches(str(error["input"]), choices, n=1)
+    return f"; did you mean '{nearest[0]}'?" if nearest else ""
 
 
 def _keys_beside(location: Sequence[str | int]) -> str:

@@ -9,6 +9,8 @@ from typing import Any
 
 from pipeline.errors import ConfigError, DataError
 from pipeline.records import Problem
+from storage.dataset import refuse_model
+from storage.decontamination import Decontamination
 from storage.files import write_json
 from storage.problem_table import read_problems
 from storage.problems import Rejection
@@ -19,6 +21,8 @@ class Purpose(StrEnum):
 
     LABELS = "labels"
     CANDIDATES = "candidates"
+    IMPORTED = "imported labels"
+    """Foreign labels (`flows.imported`), which no run adds to."""
 
 
 def write_selection(
@@ -28,8 +32,11 @@ def write_selection(
     purpose: Purpose,
     split: str,
     rejections: Sequence[Rejection],
+    decontamination: Decontamination | None = None,
 ) -> None:
-    """Keep the ids in their order, and the rows that were no usable problems."""
+    """Keep the ids in their order, the rows that were no usable problems, and what of them
+    the test sets hold, with the ids that the source gave.
+    """
     write_json(
         out / "selection.json",
         {
@@ -37,13 +44,15 @@ def write_selection(
             "split": split,
             "problem_ids": [problem.problem_id for problem in problems],
             "rejected_rows": [asdict(rejection) for rejection in rejections],
+            "decontamination": asdict(decontamination) if decontamination else None,
         },
     )
 
 
 def check_purpose(out: Path, purpose: Purpose) -> None:
-    """Raise ConfigError where the folder serves another purpose."""
+    """Raise ConfigError where the folder serves another purpose, or holds a model."""
     if not (out / "selection.json").exists():
+        refuse_model(out)
         return
     found = _selection(out).get("purpose")
     if found != purpose:
@@ -60,9 +69,25 @@ def selected_problems(out: Path) -> list[Problem]:
     ]
 
 
+def selected_ids(out: Path) -> list[str]:
+    """The ids of the present selection; none where nothing was selected yet."""
+    return list(_selection(out)["problem_ids"]) if (out / "selection.json").exists() else []
+
+
 def rejected_rows(out: Path) -> list[dict[str, object]]:
     """The rejected rows of the present selection: `row` and `reason` each."""
     return list(_selection(out)["rejected_rows"])
+
+
+def decontamination_of(out: Path) -> dict[str, Any] | None:
+    """`num_test_rows` by file and what was `found`, or None where it was not looked for."""
+    return _selection(out).get("decontamination")
+
+
+def contamination_counts(out: Path) -> dict[str, int]:
+    """For the manifest's counts; empty where no test set was given."""
+    checked = decontamination_of(out)
+    return {} if checked is None else {"contaminated_problems": len(checked["found"])}
 
 
 def _selection(out: Path) -> dict[str, Any]:

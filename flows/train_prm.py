@@ -10,6 +10,7 @@ from prefect.cache_policies import NO_CACHE
 
 from flows.artifacts import ProgressArtifact, publish_train_report
 from flows.flow_parameters import ConfigFile, Folder, Overrides, check_train_prm
+from storage.dataset import labels_path
 from train.config import TrainConfig
 
 PROGRESS_SECONDS = 5.0
@@ -38,11 +39,13 @@ def train_prm_flow(
     resolved, folder, prm = check_train_prm(
         dataset=dataset, out=out, config=config, overrides=overrides
     )
-    return train(folder, prm, resolved.train)
+    return train(folder, prm, resolved.train, step_method=resolved.steps.method)
 
 
 @task(task_run_name="train {out}", cache_policy=NO_CACHE, persist_result=False)
-def train(dataset: Path, out: Path, config: TrainConfig) -> dict[str, Any]:
+def train(
+    dataset: Path, out: Path, config: TrainConfig, *, step_method: str | None = None
+) -> dict[str, Any]:
     """`train.trainer.train_prm`, with progress; the report becomes an artifact."""
     from train.trainer import train_prm
 
@@ -56,7 +59,9 @@ def train(dataset: Path, out: Path, config: TrainConfig) -> dict[str, Any]:
             artifact.publish()
             published = monotonic()
 
-    report = train_prm(dataset, out, config, on_progress=on_progress)
+    report = train_prm(
+        labels_path(dataset), out, config, step_method=step_method, on_progress=on_progress
+    )
     publish_train_report("training-report", str(out), report)
     get_run_logger().info("%s: last epoch's loss %.4f", out, report.train_loss)
     return {"prm": str(out), **asdict(report)}

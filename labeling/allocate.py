@@ -83,14 +83,18 @@ class Allocator:
             self._tree.hand_down(node, since=num_handed_down)
 
     def _ask_searches(self) -> Iterator[Ask]:
-        for solution in self._tree.solutions:
-            is_right = solution.rollout.verdict is Verdict.CORRECT
-            while (node := first_error.next_prefix(solution, is_right=is_right)) is not None:
-                num_wanted = self._advance(node)
-                if not node.is_settled:
-                    if num_wanted:
-                        yield Ask(node.prefix.prefix_id, num_wanted)
-                    return
+        has_settled = True
+        while has_settled:  # a later solution's passes may move an earlier one's search on
+            has_settled = False
+            for solution in self._tree.solutions:
+                is_right = solution.rollout.verdict is Verdict.CORRECT
+                while (node := first_error.next_prefix(solution, is_right=is_right)) is not None:
+                    num_wanted = self._advance(node)
+                    if not node.is_settled:
+                        if num_wanted:
+                            yield Ask(node.prefix.prefix_id, num_wanted)
+                        return
+                    has_settled = True
 
     def _may_decide(self, node: Node) -> bool:
         parent = node.parent

@@ -13,12 +13,26 @@ from labeling.policies.config import BudgetConfig
 
 @dataclass(slots=True)
 class Budget:
-    """Counts what is drawn against the limits, from the moment it is made."""
+    """Counts what is drawn against the limits. The time counts from `begin` on, so that a
+    slow start of an engine does not use it up; `seconds_before` were used already.
+    """
 
     limits: BudgetConfig
     num_tokens: int = 0
     num_reserved: int = 0
-    _started: float = field(default_factory=monotonic)
+    seconds_before: float = 0.0
+    _started: float | None = field(default=None, init=False)
+
+    def begin(self) -> None:
+        """Start the clock; once begun it runs on."""
+        if self._started is None:
+            self._started = monotonic()
+
+    @property
+    def seconds(self) -> float:
+        """The time used."""
+        since = 0.0 if self._started is None else monotonic() - self._started
+        return self.seconds_before + since
 
     @property
     def is_spent(self) -> bool:
@@ -27,7 +41,7 @@ class Budget:
         return (
             (limits.tokens is not None and self.num_tokens >= limits.tokens)
             or (limits.rollouts is not None and self.num_reserved >= limits.rollouts)
-            or (limits.minutes is not None and monotonic() - self._started >= 60 * limits.minutes)
+            or (limits.minutes is not None and self.seconds >= 60 * limits.minutes)
         )
 
     def reserve(self, num_samples: int) -> int:
@@ -45,7 +59,7 @@ class Budget:
         left = BudgetConfig.model_construct(
             tokens=_least(tokens, limits.tokens, self.num_tokens),
             rollouts=_least(None, limits.rollouts, self.num_reserved),
-            minutes=_least(minutes, limits.minutes, (monotonic() - self._started) / 60),
+            minutes=_least(minutes, limits.minutes, self.seconds / 60),
         )
         return Budget(left)
 

@@ -10,6 +10,7 @@ The loop knows nothing of policies, files or engines.
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from grading.verdict import Grade
 from labeling.allocate import Allocator, Ask
@@ -35,6 +36,8 @@ MAX_SAMPLES_IN_FLIGHT = 576
 """Of an engine that decodes 192 at once; two more such batches wait their turn."""
 NODES_A_ROUND = 256
 """Prefixes that a round of `uncertain-first` or of a refresh tops up."""
+
+_Result = TypeVar("_Result")
 
 Grader = Callable[[str, Sequence[tuple[str, bool]]], Awaitable[Sequence[Grade]]]
 """(gold answer, [(a solution's whole text, cut off at max_tokens), …]) → a grade each."""
@@ -85,6 +88,7 @@ async def roll_out(
     engine is beyond recovery; everything finished before has been handed to `write`.
     """
     budget = budget or Budget(allocation.budget)
+    budget.begin()
     turns = Turns(max_samples)
     loop = _Loop(tools, identity, sampling, steps, allocation, budget, turns)
     keeps_trees = allocation.policy is AllocationPolicy.UNCERTAIN_FIRST and not solutions_only
@@ -119,6 +123,7 @@ async def top_up(
     `max_rollouts`. Problems without a wide interval are read and forgotten. The labels of
     the others are those of `label_problem` with `counts_all`.
     """
+    budget.begin()
     loop = _Loop(tools, identity, sampling, steps, allocation, budget, Turns(max_samples))
     trees = (closed_tree(item, steps, allocation) for item in work)
     await loop.spend_on_the_widest(
@@ -219,8 +224,7 @@ class _Loop:
                 if not under_way:
                     return
                 done, under_way = await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
-                for task in done:
-                    task.result()
+                _raise_one(done)
         finally:
             for task in under_way:
                 task.cancel()
@@ -307,11 +311,11 @@ class _Loop:
             )
             completions = await self.tools.sampler.sample(request)
             self.budget.spend(sum(completion.num_tokens for completion in completions))
-        rollouts = await self._graded(problem, node, completions, first_index, base_seed)
-        self.tools.write(rollouts)
-        return rollouts
+        return await _finished(
+            self._grade_and_write(problem, node, completions, first_index, base_seed)
+        )
 
-    async def _graded(
+    async def _grade_and_write(
         self,
         problem: Problem,
         node: Node,
@@ -329,7 +333,7 @@ class _Loop:
             ],
         )
         now = self.tools.now()
-        return [
+        rollouts = [
             Rollout(
                 problem_id=problem.problem_id,
                 prefix_id=prefix_id,
@@ -350,6 +354,27 @@ class _Loop:
                 zip(texts, completions, grades, strict=True), start=first_index
             )
         ]
+        self.tools.write(rollouts)
+        return rollouts
+
+
+def _raise_one(tasks: Iterable[asyncio.Task[None]]) -> None:
+    """The first error among finished tasks, if any; all of them are looked at."""
+    errors = [error for task in tasks if (error := task.exception()) is not None]
+    if errors:
+        raise errors[0]
+
+
+async def _finished(work: Coroutine[None, None, _Result]) -> _Result:
+    """The result of work that goes on to its end where the caller is cancelled: what an
+    engine has drawn is graded and kept whatever befalls the others.
+    """
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await task
+        raise
 
 
 def _storable(text: str) -> str:

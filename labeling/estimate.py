@@ -8,13 +8,24 @@ have drawn, from an earlier run with another policy: a label is a function of th
 config and of what is stored, not of the folder's history.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from labeling.allocate import Allocator
 from labeling.policies.config import AllocationConfig
 from labeling.steps import StepConfig
-from labeling.tree import Solution, build_tree, tally_of
+from labeling.tree import PrefixTree, Solution, build_tree, tally_of
 from pipeline.records import LabeledSolution, Problem, Rollout
+
+
+@dataclass(frozen=True, slots=True)
+class LabeledProblem:
+    """The labelled solutions of a problem by index, and the rollouts that make them: the
+    solutions, also those without a step, and what the policy counts of each prefix.
+    """
+
+    solutions: list[LabeledSolution]
+    rollouts: list[Rollout]
 
 
 def label_problem(
@@ -26,7 +37,27 @@ def label_problem(
     solutions: Sequence[Rollout] | None = None,
     counts_all: bool = False,
 ) -> list[LabeledSolution]:
-    """The labelled solutions of one problem, by solution index.
+    """The labelled solutions of `label_and_count`."""
+    return label_and_count(
+        problem,
+        rollouts,
+        steps=steps,
+        allocation=allocation,
+        solutions=solutions,
+        counts_all=counts_all,
+    ).solutions
+
+
+def label_and_count(
+    problem: Problem,
+    rollouts: Iterable[Rollout],
+    *,
+    steps: StepConfig,
+    allocation: AllocationConfig,
+    solutions: Sequence[Rollout] | None = None,
+    counts_all: bool = False,
+) -> LabeledProblem:
+    """Label one problem.
 
     `rollouts` are the completer's for this problem, under one sampling digest. `solutions`
     are another generator's root rollouts; None takes those among `rollouts`. A solution
@@ -42,7 +73,16 @@ def label_problem(
     )
     allocator = Allocator(tree, allocation, reuse_solutions=solutions is None)
     allocator.close(counts_all=counts_all)
-    return [_label_solution(problem, solution) for solution in tree.solutions]
+    return LabeledProblem(
+        [_label_solution(problem, solution) for solution in tree.solutions],
+        list(_counted(tree)),
+    )
+
+
+def _counted(tree: PrefixTree) -> Iterator[Rollout]:
+    yield from tree.root.fresh.values()
+    for node in tree.nodes.values():
+        yield from (node.fresh[index] for index in range(node.num_counted))
 
 
 def _label_solution(problem: Problem, solution: Solution) -> LabeledSolution:

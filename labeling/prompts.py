@@ -33,11 +33,14 @@ class PromptConfig(FrozenConfig):
     """The text around the question. `{question}` is the only place holder."""
 
     style: PromptStyle = PromptStyle.AUTO
+    """`auto` is chat where the tokenizer has a chat template, else plain."""
     plain_template: str = "Question: {question}\nAnswer:"
+    """The whole text before a plain solution."""
     user_template: str = (
         "{question}\n\nReason step by step, each step in a line of its own, and put the "
         "final answer within \\boxed{}."
     )
+    """The user's message of a chat."""
     system: str | None = None
     """The chat's system message; None leaves the template's own default."""
 

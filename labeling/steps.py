@@ -30,6 +30,7 @@ class StepConfig(FrozenConfig):
     """How solutions are split."""
 
     method: StepMethod = StepMethod.AUTO
+    """Where steps are cut: `auto` takes markers ("Step 1"), else blank lines, else lines."""
 
 
 def split_steps(text: str, method: StepMethod = StepMethod.AUTO) -> tuple[str, ...]:

@@ -7,6 +7,14 @@ was drawn from the same model with the same settings. Passes are handed down whe
 settled, in the order of the rollouts, so that a label never depends on timing. The tree is
 rebuilt from stored rollouts at any time; it decides nothing itself (`labeling.allocate`).
 
+Whether a text passes is decided by the text up to the node's end and whether white space or
+the end follows, and by nothing after that: an ending that chose would bias what it ends in.
+So a text passes that stops at the node, that adds the answer line to its last step, or that
+is divided into steps otherwise further on. Left out is what goes on in the node's last word
+("= 5" and "= 56"), though a fresh rollout may write that, too. A solution always goes on
+after its own prefixes, for otherwise they would be no nodes: one count of a node that is
+chosen by its ending (docs/decisions/0004).
+
 A pass that was cut off at `max_tokens` had fewer tokens left than a fresh rollout would
 have; it counts as it is, since leaving it out would choose by outcome.
 """
@@ -18,7 +26,7 @@ from itertools import count
 
 from grading.verdict import Verdict
 from labeling.steps import StepMethod, split_steps
-from pipeline.records import Prefix, Problem, Rollout, StepLabel
+from pipeline.records import FinishReason, Prefix, Problem, Rollout, StepLabel
 
 
 @dataclass(slots=True)
@@ -155,22 +163,16 @@ class PrefixTree:
     def hand_down_solutions(self) -> None:
         """Count the solutions' own endings for the nodes that they pass through."""
         for solution in self.solutions:
-            for node in solution.nodes:
-                _count_pass(node, solution.rollout)
+            _count_passes(self.root, solution.rollout)
 
     def hand_down(self, node: Node, *, since: int = 0) -> None:
         """Count the node's counted fresh rollouts for the nodes that they pass through.
 
         `since` is the index of the first that was not handed down before.
         """
-        if not node.children:
-            return
-        text, depth = node.prefix.text, node.prefix.num_steps
-        for index in range(since, node.num_counted):
-            rollout = node.fresh[index]
-            steps = split_steps(text + rollout.text, self._method)
-            if steps[:depth] == node.prefix.steps:
-                _count_passes(node, steps[depth:-1], rollout)
+        if node.children:
+            for index in range(since, node.num_counted):
+                _count_passes(node, node.fresh[index])
 
     def _nodes_of(self, steps: tuple[str, ...]) -> tuple[Node, ...]:
         nodes: list[Node] = []
@@ -188,19 +190,24 @@ class PrefixTree:
         return tuple(nodes)
 
 
-def _count_passes(node: Node, steps: tuple[str, ...], rollout: Rollout) -> None:
-    """Count the rollout for each node that it reaches; its last step reaches none."""
-    passed: Node | None = node
-    for step in steps:
-        passed = passed.children.get(step)
-        if passed is None:
-            return
-        _count_pass(passed, rollout)
+def _count_passes(origin: Node, rollout: Rollout) -> None:
+    """Count a rollout of `origin` for each node below that it passes through."""
+    reached = [(origin, 0)]
+    while reached:
+        node, start = reached.pop()
+        for step, child in node.children.items():
+            end = start + len(step)
+            if rollout.text.startswith(step, start) and _ends_a_step(rollout, end):
+                child.tally.add(rollout)
+                child.tally.reused += 1
+                reached.append((child, end))
 
 
-def _count_pass(node: Node, rollout: Rollout) -> None:
-    node.tally.add(rollout)
-    node.tally.reused += 1
+def _ends_a_step(rollout: Rollout, end: int) -> bool:
+    """Whether the text could end a step at `end`: not where it was cut off there."""
+    if end < len(rollout.text):
+        return rollout.text[end].isspace()
+    return rollout.finish_reason is FinishReason.STOP
 
 
 def tally_of(rollouts: Iterable[Rollout]) -> Tally:

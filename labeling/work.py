@@ -49,9 +49,9 @@ def is_missing(
 
 
 def wide_prefixes(
-    work: Work, *, steps: StepConfig, allocation: AllocationConfig, max_rollouts: int
+    work: Work, *, steps: StepConfig, allocation: AllocationConfig, max_rollouts: int | None
 ) -> list[Node]:
-    """The prefixes of a problem that `top_up` would draw more of."""
+    """The prefixes of a problem that `top_up`, or `uncertain-first`, would draw more of."""
     tree = closed_tree(work, steps, allocation)
     return list(wide(tree.nodes.values(), allocation, max_rollouts=max_rollouts))
 

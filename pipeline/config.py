@@ -50,12 +50,18 @@ class SamplingConfig(FrozenConfig):
     """
 
     temperature: Annotated[float, Field(gt=0, le=5)] = 1.0
+    """Below 1 likely tokens become likelier; greedy decoding (0) is refused: its rollouts would
+    all be the same."""
     top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """Keeps the likeliest tokens that together have this probability; 1 keeps all."""
     top_k: Annotated[int, Field(ge=0)] = 0
-    """0 keeps all tokens."""
+    """Keeps so many of the likeliest tokens; 0 keeps all."""
     min_p: Annotated[float, Field(ge=0, le=1)] = 0.0
+    """Keeps tokens of at least this share of the likeliest one's probability; 0 keeps all."""
     repetition_penalty: Annotated[float, Field(gt=0, le=5)] = 1.0
+    """Above 1 tokens that stand in the text already become less likely; 1 changes nothing."""
     max_tokens: Annotated[int, Field(ge=1, le=MAX_TOKENS)] = 512
+    """Of one completion: a rollout that reaches it is truncated, and counted as such."""
     stop: tuple[Annotated[str, Field(min_length=1)], ...] = ()
     """A completion ends before the first of these strings."""
 
@@ -75,10 +81,14 @@ class ModelConfig(FrozenConfig):
     name: str = "demo"
     """`demo` is the bundled model; else a local folder or a Hub id."""
     revision: str | None = None
+    """A commit, tag or branch of a Hub id; part of what names the samples."""
     gguf_file: str | None = None
     """A GGUF file inside the folder `name` (transformers engine only; dequantised)."""
     dtype: ModelDtype = ModelDtype.AUTO
+    """The numbers that the weights are loaded as; `auto` is the model's own, and float32 on
+    vLLM's CPU build."""
     trust_remote_code: bool = False
+    """Run Python code that comes with the model."""
 
 
 class EngineKind(StrEnum):
@@ -106,17 +116,23 @@ class EngineConfig(FrozenConfig):
     """Where and how fast the model runs. Nothing here changes what a label means."""
 
     kind: EngineKind = EngineKind.AUTO
+    """`auto` is `vllm` where `engine.python` has a vLLM that can run here (the CPU build, or a GPU
+    build and a visible CUDA device) and the model is no GGUF file, else `transformers`."""
     max_num_seqs: Annotated[int, Field(ge=1, le=2**16)] = 192
     """Sequences that the engine decodes at once."""
     max_model_len: Annotated[int, Field(ge=16, le=MAX_TOKENS)] | None = None
-    """Tokens of prompt and completion together; None takes the model's own limit."""
+    """Tokens of prompt and completion together; None takes the model's own limit. Of running
+    servers (kind `openai`): the least of this and what they tell."""
     gpu_memory_utilization: Annotated[float, Field(gt=0, le=1)] = 0.90
+    """The share of a GPU's memory that vLLM takes."""
     num_threads: Annotated[int, Field(ge=1, le=1024)] | None = None
     """CPU threads of the engine; None takes one a core."""
     python: str | None = None
     """The interpreter that has vLLM; None takes the one that runs stepmark."""
     startup_seconds: Annotated[float, Field(gt=0)] = 600.0
+    """For a start with download and loading; of kind `openai`, without any server that answers."""
     request_seconds: Annotated[float, Field(gt=0)] = 1800.0
+    """For one request, queue included; after it the engine counts as hung."""
     max_restarts: Annotated[int, Field(ge=0, le=1000)] = 3
     """Of a dead server, and of a dead Ray worker."""
     extra_arguments: tuple[str, ...] = ()
@@ -127,12 +143,14 @@ class EngineConfig(FrozenConfig):
     api_key_env: Annotated[str, Field(min_length=1)] | None = None
     """The environment variable that holds the servers' API key."""
     served_model: Annotated[str, Field(min_length=1)] | None = None
-    """The model's name on the servers; None takes `model.name`."""
+    """The model's name on the servers; None takes `model.name`. Not with a `[generator]` of
+    another model: each is then served under its own name."""
     ray_address: Annotated[str, Field(min_length=1)] | None = None
     """`auto` or HOST:PORT joins a running Ray cluster; None starts one on this machine."""
     ray_workers: Annotated[int, Field(ge=1, le=4096)] | None = None
     """None takes one a GPU of the cluster, or one a node where there is no GPU."""
     ray_worker_engine: RayWorkerEngine = RayWorkerEngine.VLLM
+    """What each Ray worker runs."""
     ray_cpus_per_worker: Annotated[float, Field(ge=0, le=1024)] = 1.0
     """CPUs that Ray reserves for a worker; a GPU is reserved where the cluster has any."""
 
@@ -150,6 +168,11 @@ class EngineConfig(FrozenConfig):
         if self.kind is EngineKind.OPENAI and not self.urls:
             raise ValueError("engine.kind = 'openai' needs engine.urls = ['http://HOST:PORT', …]")
         return self
+
+
+def served_name(model: ModelConfig, engine: EngineConfig) -> str:
+    """What servers that run already are asked for."""
+    return engine.served_model or model.name
 
 
 def server_root(url: str) -> str:

@@ -29,3 +29,11 @@ class EngineError(StepmarkError):
 
 class DatasetLockedError(StepmarkError):
     """Another live run holds the dataset's lock."""
+
+
+class HubError(StepmarkError):
+    """The Hub cannot be reached, or refuses what was asked of it."""
+
+
+class GateError(StepmarkError):
+    """Labels that the quality gates keep from being published."""

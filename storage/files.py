@@ -1,8 +1,8 @@
 """Writing files so that a reader sees the old one or the new one, never a half.
 
 Temporary file beside the target (its name begins with a dot, which every reader here
-leaves out), fsync, rename, fsync of the folder. A link is followed and stays; a device or
-a pipe cannot be replaced and is written to as it is.
+leaves out), fsync, rename, fsync of the folder; in an object store one put. A link is
+followed and stays; a device or a pipe cannot be replaced and is written to as it is.
 """
 
 import contextlib
@@ -14,21 +14,26 @@ import shutil
 import stat
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipeline.errors import DataError
+from storage.remote import is_remote, put_whole, transport_errors
 
 
-def write_parquet(path: Path, table: pa.Table, *, sorted_by: Sequence[str] = ()) -> None:
-    """Write `table` to `path` whole: zstd, content-defined chunks, page index.
+def write_parquet(
+    path: Path, table: pa.Table, *, sorted_by: Sequence[str] = (), is_new: bool = False
+) -> None:
+    """Write `table` to `path` whole: zstd, content-defined chunks, page index, page
+    checksums.
 
-    The file says that its rows are in the order of the columns `sorted_by`.
+    The file says that its rows are in the order of the columns `sorted_by`. `is_new` as for
+    `write_whole`.
     """
-    write_parquet_batches(path, [table], schema=table.schema, sorted_by=sorted_by)
+    write_parquet_batches(path, [table], schema=table.schema, sorted_by=sorted_by, is_new=is_new)
 
 
 def write_parquet_batches(
@@ -38,28 +43,37 @@ def write_parquet_batches(
     schema: pa.Schema,
     sorted_by: Sequence[str] = (),
     metadata: Mapping[str, str] | None = None,
+    is_new: bool = False,
 ) -> None:
     """`write_parquet` of tables that are made one after the other: a row group each.
 
     `metadata` is kept in the file beside the schema's. Where making a table fails, `path`
     stays as it was.
     """
-    order = [(name, "ascending") for name in sorted_by]
 
     def write(temporary: Path) -> None:
-        with pq.ParquetWriter(
-            temporary,
-            schema,
-            compression="zstd",
-            use_content_defined_chunking=True,
-            write_page_index=True,
-            sorting_columns=pq.SortingColumn.from_ordering(schema, order) if order else None,
-        ) as writer:
+        with parquet_writer(temporary, schema, sorted_by=sorted_by) as writer:
             for table in tables:
                 writer.write_table(table)
             writer.add_key_value_metadata(dict(metadata or {}))
 
-    write_whole(path, write)
+    write_whole(path, write, is_new=is_new)
+
+
+def parquet_writer(
+    path: Path, schema: pa.Schema, *, sorted_by: Sequence[str] = ()
+) -> pq.ParquetWriter:
+    """Opens `path` as `write_parquet` does; each table becomes a row group."""
+    order = [(name, "ascending") for name in sorted_by]
+    return pq.ParquetWriter(
+        path,
+        schema,
+        compression="zstd",
+        use_content_defined_chunking=True,
+        write_page_index=True,
+        write_page_checksum=True,
+        sorting_columns=pq.SortingColumn.from_ordering(schema, order) if order else None,
+    )
 
 
 def write_json(path: Path, value: object) -> None:
@@ -71,28 +85,51 @@ def write_json(path: Path, value: object) -> None:
     write_whole(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
 
 
-def write_whole(path: Path, write: Callable[[Path], object]) -> None:
+def write_whole(path: Path, write: Callable[[Path], object], *, is_new: bool = False) -> None:
     """Have `write` fill a temporary file, then put it in `path`'s place.
 
-    Raises DataError naming `path` where it is a folder, or where its folder cannot be
-    written or is full.
+    Raises DataError naming `path` where it is a folder, where its folder cannot be written or
+    is full, and, where `path` has to be `is_new`, if there is a file already.
     """
-    try:
-        if _is_replaceable(path):
+    with write_errors(path):
+        if is_remote(path):
+            put_whole(path, write, is_new=is_new)
+        elif is_new and path.exists():
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
+        elif _is_replaceable(path):
             _replace(Path(os.path.realpath(path)), write)
         else:
             _write_into(path, write)
+
+
+@contextlib.contextmanager
+def write_errors(path: Path) -> Generator[None, None, None]:
+    """Turns an OSError of what writes `path` into a DataError that names it."""
+    try:
+        with transport_errors():
+            yield
     except OSError as error:
         raise DataError(
-            f"{path} cannot be written ({error.strerror or error}); {_advice(error)}: what was "
+            f"{path} cannot be written ({_reason(error)}); {_advice(error, path)}: what was "
             "written before is intact"
         ) from error
 
 
 def remove_temporary(folder: Path) -> None:
     """Remove what killed writers left in `folder`; nobody else may be writing there."""
+    if is_remote(folder):  # there are none: a put is whole or does not happen
+        return
     for temporary in folder.glob(".*.tmp"):
         temporary.unlink(missing_ok=True)
+
+
+def sync(path: Path) -> None:
+    """Wait until a file, or a folder's list of names, is on disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def file_hash(path: Path) -> str:
@@ -120,9 +157,9 @@ def _replace(path: Path, write: Callable[[Path], object]) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write(temporary)
-        _sync(temporary)
+        sync(temporary)
         temporary.replace(path)
-        _sync(path.parent)
+        sync(path.parent)
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
@@ -146,8 +183,15 @@ def _is_standard_output(found: os.stat_result) -> bool:
         return False
 
 
-def _advice(error: OSError) -> str:
+def _reason(error: OSError) -> str:
+    # pyarrow gives the errno, and a long text of its own that repeats the path
+    return os.strerror(error.errno) if error.errno else str(error)
+
+
+def _advice(error: OSError, path: Path) -> str:
     match error.errno:
+        case errno.EEXIST if str(error.filename) == str(path):
+            return "another process works on this dataset: let it end, then run the command again"
         case errno.ENOSPC | errno.EDQUOT:
             return "the disk is full: free space, then run the same command again"
         case errno.EISDIR:
@@ -158,11 +202,3 @@ def _advice(error: OSError) -> str:
             return "choose a folder that you may write to, then run the same command again"
         case _:
             return "choose another place, then run the same command again"
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -5,22 +5,25 @@ the parts (`storage.merge`) problem by problem, so that memory does not grow wit
 of rollouts. Small parts are merged into larger ones; a part's rows are on disk twice before
 the old one goes, and duplicates are dropped on read, so a crash at any instant neither
 loses nor doubles a row. A part of `LARGE_PART_ROWS` is not merged again.
+
+Rows change in one way only: `rewrite` writes them all into one new part that replaces the
+others (a new grader's verdicts). A part names those that it replaces, and readers leave
+them out, so that what a crash left of them shows no old row.
 """
 
 import itertools
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from pipeline.errors import DataError
 from pipeline.records import Rollout
 from storage.files import write_parquet, write_parquet_batches
 from storage.merge import KEY_COLUMNS, merged_tables, sorted_by_key
-from storage.schema import ROLLOUTS
+from storage.schema import ROLLOUTS, file_metadata
 from storage.tables import rollouts_from_table, rollouts_to_table
 
 FLUSH_SECONDS = 3.0
@@ -60,7 +63,8 @@ class Journal:
         """Write what is buffered now."""
         if self._buffer:
             table = sorted_by_key(rollouts_to_table(self._buffer))
-            write_parquet(_part(self._folder, self._next_number), table, sorted_by=KEY_COLUMNS)
+            part = _part(self._folder, self._next_number)
+            write_parquet(part, table, sorted_by=KEY_COLUMNS, is_new=True)
             self._next_number += 1
             self._buffer = []
         self._flushed_at = time.monotonic()
@@ -75,7 +79,7 @@ def grouped_rollouts(
     `sampling_digests`, where given. What is appended after the first is asked for is not
     seen; to compact meanwhile would take parts away. Raises DataError for a damaged part.
     """
-    for table in merged_tables(_parts(path / "rollouts")):
+    for table in merged_tables(live_parts(path)):
         if sampling_digests is not None:
             is_wanted = pc.field("sampling_digest").isin(sorted(sampling_digests))
             table = table.filter(is_wanted)  # noqa: PLW2901
@@ -97,36 +101,88 @@ def compact(path: Path, *, max_parts: int = 1, large_rows: int = LARGE_PART_ROWS
     so that what a crash left of them is removed.
     """
     folder = path / "rollouts"
-    small = _small_parts(folder, large_rows)
+    small = [part for part in _cleared(path) if file_metadata(part).num_rows < large_rows]
     while len(small) > max_parts:
         num_merged = min(MAX_PARTS_READ, len(small) - max_parts + 1)
         together, small = small[:num_merged], small[num_merged:]
-        merged = _part(folder, _next_number(folder))
-        write_parquet_batches(
-            merged,
-            _row_groups(merged_tables(together)),
-            schema=ROLLOUTS,
-            sorted_by=KEY_COLUMNS,
-            metadata={_REPLACES: " ".join(part.name for part in (merged, *together))},
-        )
-        for part in together:
-            part.unlink()
-        if _metadata(merged).num_rows < large_rows:
+        merged = _replace(folder, together, merged_tables(together))
+        if file_metadata(merged).num_rows < large_rows:
             small.append(merged)
 
 
-def _small_parts(folder: Path, large_rows: int) -> list[Path]:
-    """Parts to merge, after removing those that a larger one has replaced."""
-    metadata = {part: _metadata(part) for part in _parts(folder)}
+def rewrite(path: Path, change: Callable[[pa.Table], pa.Table | None]) -> bool:
+    """Write all rows anew into one part that replaces the others, under `dataset_lock`.
+
+    `change` is given whole problems, in the order of the keys, some thousand rows at a time,
+    and returns the same rows in the same order, or None where it leaves them as they are.
+    Where it leaves all nothing is written, and False is returned. A crash at any instant
+    leaves all rows as they were or all as they are now; no Journal may be open.
+    """
+    compact(path, max_parts=MAX_PARTS_READ)
+    parts = live_parts(path)
+    try:
+        _replace(path / "rollouts", parts, _changed(merged_tables(parts), change))
+    except _NothingChangedError:
+        return False
+    return True
+
+
+def live_parts(path: Path) -> list[Path]:
+    """The parts of the journal that no present part replaces, in their order."""
+    metadata = {part: file_metadata(part) for part in _parts(path / "rollouts")}
     replaced = {name for part, one in metadata.items() for name in _replaced_by(part, one)}
-    for part in metadata:
-        if part.name in replaced:
+    return [part for part in metadata if part.name not in replaced]
+
+
+def all_parts(path: Path) -> list[Path]:
+    """Every part of the journal, those that another one replaces as well."""
+    return _parts(path / "rollouts")
+
+
+def replaced_by(part: Path) -> set[str]:
+    """The names of the parts that `part` replaces. Raises DataError for a damaged part."""
+    return set(_replaced_by(part, file_metadata(part)))
+
+
+class _NothingChangedError(Exception):
+    """Ends a write that would leave everything as it is."""
+
+
+def _changed(
+    tables: Iterator[pa.Table], change: Callable[[pa.Table], pa.Table | None]
+) -> Iterator[pa.Table]:
+    is_changed = False
+    for table in tables:
+        changed = change(table)
+        is_changed = is_changed or changed is not None
+        yield table if changed is None else changed
+    if not is_changed:
+        raise _NothingChangedError
+
+
+def _cleared(path: Path) -> list[Path]:
+    """The live parts, after removing those that a crash left of the replaced ones."""
+    live = live_parts(path)
+    for part in _parts(path / "rollouts"):
+        if part not in live:
             part.unlink()
-    return [
-        part
-        for part, one in metadata.items()
-        if one.num_rows < large_rows and part.name not in replaced
-    ]
+    return live
+
+
+def _replace(folder: Path, parts: Sequence[Path], tables: Iterator[pa.Table]) -> Path:
+    """Write `tables` as a new part, then remove the parts that it replaces."""
+    merged = _part(folder, _next_number(folder))
+    write_parquet_batches(
+        merged,
+        _row_groups(tables),
+        schema=ROLLOUTS,
+        sorted_by=KEY_COLUMNS,
+        metadata={_REPLACES: " ".join(part.name for part in (merged, *parts))},
+        is_new=True,
+    )
+    for part in parts:
+        part.unlink()
+    return merged
 
 
 def _replaced_by(part: Path, metadata: pq.FileMetaData) -> list[str]:
@@ -147,16 +203,6 @@ def _row_groups(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
             waiting = []
     if waiting:
         yield pa.concat_tables(waiting)
-
-
-def _metadata(part: Path) -> pq.FileMetaData:
-    try:
-        return pq.read_metadata(part)
-    except (pa.ArrowException, OSError) as error:
-        raise DataError(
-            f"{part} cannot be read as Parquet ({error}); it is damaged or foreign: move it away "
-            "and run again, what it held is sampled anew"
-        ) from error
 
 
 def _parts(folder: Path) -> list[Path]:

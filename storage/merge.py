@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pipeline.errors import DataError
-from storage.schema import ROLLOUTS, read_table, table_batches
+from storage.schema import ROLLOUTS, file_metadata, read_table, table_batches
 
 KEY_COLUMNS = ("problem_id", "prefix_id", "sampling_digest", "rollout_index")
 """What identifies a row and orders it, as `Rollout.key`."""
@@ -30,12 +30,16 @@ def sorted_by_key(table: pa.Table) -> pa.Table:
     return table.sort_by([(name, "ascending") for name in KEY_COLUMNS])
 
 
-def merged_tables(parts: Sequence[Path], *, num_rows: int | None = None) -> Iterator[pa.Table]:
+def merged_tables(
+    parts: Sequence[Path], *, num_rows: int | None = None, keeps_duplicates: bool = False
+) -> Iterator[pa.Table]:
     """All rows of the parts, in tables that follow each other in the order of the keys.
 
     The rows of a problem are in one table. Of rows with one key that of the first part is
-    kept. A part is read `num_rows` at a time. Raises DataError for a damaged part.
+    kept, unless `keeps_duplicates`. A part is read `num_rows` at a time. Raises DataError for
+    a damaged part.
     """
+    merged = _sorted_together if keeps_duplicates else _merged
     num_rows = num_rows or max(_FEWEST_ROWS, ROWS_IN_MEMORY // max(1, len(parts)))
     reading = [_Part(part, num_rows=num_rows) for part in parts]
     while True:
@@ -45,13 +49,13 @@ def merged_tables(parts: Sequence[Path], *, num_rows: int | None = None) -> Iter
         limit = min(part.last_problem_id for part in begun)
         taken = [part.take_before(limit) for part in reading if part.has_before(limit)]
         if taken:
-            yield _merged(taken)
+            yield merged(taken)
         for part in begun:
             if part.last_problem_id == limit:
                 part.read_on()
     left = [part.rows for part in reading if part.rows.num_rows]
     if left:
-        yield _merged(left)
+        yield merged(left)
 
 
 class _Part:
@@ -109,8 +113,8 @@ def _sorted_metadata(path: Path) -> pq.FileMetaData | None:
     """The metadata of a file that says that it is sorted by key."""
     wanted = pq.SortingColumn.from_ordering(ROLLOUTS, [(name, "ascending") for name in KEY_COLUMNS])
     try:
-        metadata = pq.read_metadata(path)
-    except (pa.ArrowException, OSError):
+        metadata = file_metadata(path)
+    except DataError:
         return None  # reading it says what is wrong
     groups = (metadata.row_group(index) for index in range(metadata.num_row_groups))
     is_sorted = all(tuple(group.sorting_columns) == wanted for group in groups)
@@ -136,9 +140,11 @@ def _filled(table: pa.Table, path: Path) -> pa.Table:
 
 
 def _merged(tables: Sequence[pa.Table]) -> pa.Table:
-    if len(tables) == 1:
-        return _without_duplicates(tables[0])
-    return _without_duplicates(sorted_by_key(pa.concat_tables(tables)))
+    return _without_duplicates(_sorted_together(tables))
+
+
+def _sorted_together(tables: Sequence[pa.Table]) -> pa.Table:
+    return tables[0] if len(tables) == 1 else sorted_by_key(pa.concat_tables(tables))
 
 
 def _without_duplicates(table: pa.Table) -> pa.Table:

@@ -23,6 +23,7 @@ class ProblemsConfig(FrozenConfig):
     """
 
     source: str = "demo"
+    """`demo`, a file, a folder or a Hub dataset id, as said above."""
     preset: ProblemPreset | None = None
     """The columns and the gold answers of a well-known dataset: gsm8k or math."""
     question_column: str | None = None
@@ -32,10 +33,12 @@ class ProblemsConfig(FrozenConfig):
     id_column: str | None = None
     """None names problems by their content."""
     hub_config: str | None = None
+    """The configuration (subset) of a Hub dataset that has several, such as `main` of GSM8K."""
     hub_revision: str | None = None
     """A commit, tag or branch of the Hub; a commit can also be read from the local cache."""
     split: Annotated[str, Field(pattern=r"^\w{1,64}$")] = "train"
     """The split of a dataset or of the demo to read, and the split's name in the labels."""
     start: Annotated[int, Field(ge=0)] = 0
+    """The first row to read; rows count from 0."""
     limit: Annotated[int, Field(ge=1)] | None = None
     """Rows to read from `start`; None reads all (the demo has no end and needs one)."""

@@ -33,10 +33,13 @@ class Rejection:
 
 @dataclass(frozen=True, slots=True)
 class LoadedProblems:
-    """The usable problems in the order of their rows, and the rejected rows."""
+    """The usable problems in the order of their rows, the rejected rows, and the problems' row
+    numbers (the index, for the demo).
+    """
 
     problems: tuple[Problem, ...]
     rejections: tuple[Rejection, ...]
+    rows: tuple[int, ...]
 
 
 UngradableReason = Callable[[str], str | None]
@@ -56,9 +59,11 @@ def load_problems(config: ProblemsConfig, *, ungradable_reason: UngradableReason
     that cannot be read or in which every row is rejected.
     """
     if config.source == "demo":
-        return LoadedProblems(tuple(_demo_problems(config)), ())
+        made = tuple(_demo_problems(config))
+        return LoadedProblems(made, (), tuple(range(config.start, config.start + len(made))))
     columns = _columns(config)
     problems: dict[str, Problem] = {}
+    rows: list[int] = []
     rejections: list[Rejection] = []
     names: set[str] = set()
     for row_number, row in _window(numbered_rows(config), config):
@@ -68,11 +73,12 @@ def load_problems(config: ProblemsConfig, *, ungradable_reason: UngradableReason
             made = f"duplicate id {made.problem_id!r}"
         if isinstance(made, Problem):
             problems[made.problem_id] = made
+            rows.append(row_number)
         else:
             rejections.append(Rejection(row_number, made))
     if not problems:
         raise _nothing_usable(config, columns, names, rejections)
-    return LoadedProblems(tuple(problems.values()), tuple(rejections))
+    return LoadedProblems(tuple(problems.values()), tuple(rejections), tuple(rows))
 
 
 def _nothing_usable(

@@ -4,14 +4,16 @@ The version stands in every file's metadata under `stepmark_schema_version`; a f
 another version is refused by name rather than misread.
 """
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipeline.errors import DataError
+from storage.remote import for_pyarrow, transport_errors
 
 SCHEMA_VERSION = 1
 VERSION_KEY = b"stepmark_schema_version"
@@ -91,29 +93,44 @@ def read_table(path: Path, schema: pa.Schema) -> pa.Table:
 
     Raises DataError for a file that is damaged, foreign, or of another schema version.
     """
-    with _damage_named(path), pq.ParquetFile(path) as file:
+    with _damage_named(path), _opened(path) as file:
         _check_columns(file, path, schema)
         # without what else the file says of itself, which is not true of a copy
         return file.read().replace_schema_metadata(schema.metadata)
 
 
-def table_batches(path: Path, schema: pa.Schema, *, num_rows: int) -> Iterator[pa.Table]:
+def table_batches(
+    path: Path, schema: pa.Schema, *, num_rows: int, columns: Sequence[str] | None = None
+) -> Iterator[pa.Table]:
     """The rows of a file, at most `num_rows` at a time; errors as `read_table`.
 
-    A file of many rows is never in memory as a whole.
+    A file of many rows is never in memory as a whole. Only `columns`, where given.
     """
+    wanted = schema if columns is None else pa.schema([f for f in schema if f.name in columns])
     with _damage_named(path):
-        file = pq.ParquetFile(path, pre_buffer=False, buffer_size=_BUFFER_BYTES)
+        file = _opened(path, pre_buffer=False, buffer_size=_BUFFER_BYTES)
     with file:
         with _damage_named(path):
             _check_columns(file, path, schema)
-            batches = file.iter_batches(num_rows)
+            batches = file.iter_batches(num_rows, columns=wanted.names)
         while True:
             with _damage_named(path):
                 batch = next(batches, None)
             if batch is None:
                 return
-            yield pa.Table.from_batches([batch], schema)
+            yield pa.Table.from_batches([batch], wanted)
+
+
+def file_metadata(path: Path) -> pq.FileMetaData:
+    """What a Parquet file says of itself; errors as `read_table`, but for its columns."""
+    source, filesystem = for_pyarrow(path)
+    with _damage_named(path):
+        return pq.read_metadata(source, filesystem=filesystem)
+
+
+def _opened(path: Path, **options: Any) -> pq.ParquetFile:
+    source, filesystem = for_pyarrow(path)
+    return pq.ParquetFile(source, filesystem=filesystem, page_checksum_verification=True, **options)
 
 
 def _check_columns(file: pq.ParquetFile, path: Path, schema: pa.Schema) -> None:
@@ -132,7 +149,8 @@ def _check_columns(file: pq.ParquetFile, path: Path, schema: pa.Schema) -> None:
 @contextmanager
 def _damage_named(path: Path) -> Generator[None, None, None]:
     try:
-        yield
+        with transport_errors():
+            yield
     except (pa.ArrowException, OSError) as error:
         raise DataError(
             f"{path} cannot be read as Parquet ({error}); it is damaged or foreign: move it away "

@@ -1,22 +1,27 @@
-"""A stand-in for the part of the Hub's API that reading a dataset needs, on a free local port.
+"""A stand-in for the part of the Hub's API that reading and publishing a dataset need, on a free
+local port.
 
 A commit is a folder of files, served in place; the newest commit of a dataset is its `main`.
-Covered: files by HEAD and GET, the dataset's and a revision's info, its tree and paths-info, and
-the Hub's own errors for a dataset, revision or file that it does not have. It is its clients'
-proxy as well, so that no request, and no name look-up, leaves the machine: the data set viewer,
-whose address is made from the endpoint's, has nothing, and every other host is refused.
+Covered: files by HEAD and GET (a range, too), the dataset's and a revision's info, its tree and
+paths-info, the Hub's own errors for a dataset, revision or file that it does not have, and what
+`tests.hub_writes` adds: creating, uploading, committing, tagging. It is its clients' proxy as well,
+so that no request, and no name look-up, leaves the machine: the data set viewer, whose address is
+made from the endpoint's, has nothing, and every other host is refused.
 """
 
 import hashlib
 import json
 import os
+import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
+
+from tests.hub_writes import Answer, HubWrites, RefusedError, json_answer
 
 PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 
@@ -29,8 +34,14 @@ class HubServer(ThreadingHTTPServer):
         self.endpoint = f"http://127.0.0.1:{self.server_port}"
         self.datasets: dict[str, dict[str, Path]] = {}
         """Dataset id to (commit hash or branch or tag) to folder."""
+        self.commits: dict[Path, str] = {}
+        """Folder to hash, of commits that clients made; else it is the content's."""
         self.refused: list[str] = []
         """Requests for other hosts."""
+        self.writes: HubWrites | None = None
+        """Where clients may write; None is a Hub that only serves."""
+        self.on_request: Callable[[str, str, str], None] = lambda phase, command, path: None
+        """Called `before` and `after` each request; it may raise RefusedError before."""
 
     def commit(self, dataset_id: str, folder: Path, *, tag: str | None = None) -> str:
         """Serve `folder` as the newest commit of the dataset; returns the commit's hash."""
@@ -38,6 +49,12 @@ class HubServer(ThreadingHTTPServer):
         names = (commit, "main") if tag is None else (commit, "main", tag)
         self.datasets.setdefault(dataset_id, {}).update(dict.fromkeys(names, folder))
         return commit
+
+    def commit_of(self, folder: Path) -> str:
+        return self.commits.get(folder) or commit_hash(folder)
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Clients that are killed leave broken pipes."""
 
     def environment(self, home: Path) -> dict[str, str]:
         """Variables for a process that is to read this Hub, with its caches in `home`."""
@@ -68,18 +85,6 @@ def hub_server() -> Iterator[HubServer]:
             thread.join()
 
 
-class RefusedError(Exception):
-    """The Hub's error for a request."""
-
-    def __init__(self, status: HTTPStatus, code: str) -> None:
-        super().__init__(code)
-        self.status = status
-        self.code = code
-
-
-Answer = tuple[bytes, dict[str, str]]
-
-
 class HubHandler(BaseHTTPRequestHandler):
     server: HubServer
 
@@ -92,16 +97,26 @@ class HubHandler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         self.respond()
 
+    def do_PUT(self) -> None:
+        self.respond()
+
     def do_CONNECT(self) -> None:
         self.respond()
 
     def respond(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         try:
+            self.server.on_request("before", self.command, self.path)
             status, (content, headers) = HTTPStatus.OK, self.answer(body)
         except RefusedError as error:
             status, content = error.status, json.dumps({"error": error.code}).encode()
-            headers = {"X-Error-Code": error.code}
+            headers = {"X-Error-Code": error.code, "X-Error-Message": error.message or error.code}
+        self.server.on_request("after", self.command, self.path)
+        wanted = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))
+        if wanted and status is HTTPStatus.OK:
+            start, end = int(wanted[1]), min(int(wanted[2] or len(content)) + 1, len(content))
+            headers["Content-Range"] = f"bytes {start}-{end - 1}/{len(content)}"
+            status, content = HTTPStatus.PARTIAL_CONTENT, content[start:end]
         self.send_response(status)
         for name, value in {**headers, "Content-Length": str(len(content))}.items():
             self.send_header(name, value)
@@ -120,15 +135,21 @@ class HubHandler(BaseHTTPRequestHandler):
             self.server.refused.append(f"{self.command} {self.path}")
             raise RefusedError(HTTPStatus.FORBIDDEN, "OtherHost")
         query = parse_qs(url.query)
-        match [unquote(part) for part in url.path.strip("/").split("/")]:
+        parts = [unquote(part) for part in url.path.strip("/").split("/")]
+        if self.server.writes is not None:
+            written = self.server.writes.answer(self.command, parts, self.headers, body)
+            if written is not None:
+                return written
+        match parts:
             case ["datasets", owner, name, "resolve", revision, *path]:
-                return file_answer(self.folder(f"{owner}/{name}", revision), "/".join(path))
+                folder = self.folder(f"{owner}/{name}", revision)
+                return file_answer(folder, "/".join(path), self.server.commit_of(folder))
             case ["api", "datasets", owner, name, *revision]:
                 kind, revision, *path = revision or ["revision", "main"]
                 folder = self.folder(f"{owner}/{name}", revision)
                 match kind:
                     case "revision":
-                        return info_answer(folder, f"{owner}/{name}")
+                        return self.info_answer(folder, f"{owner}/{name}")
                     case "tree":
                         is_deep = query.get("recursive") == ["true"]
                         return tree_answer(folder, "/".join(path), is_deep=is_deep)
@@ -144,21 +165,27 @@ class HubHandler(BaseHTTPRequestHandler):
             raise RefusedError(HTTPStatus.NOT_FOUND, "RevisionNotFound")
         return revisions[revision]
 
+    def info_answer(self, folder: Path, dataset_id: str) -> Answer:
+        writes = self.server.writes
+        return json_answer(
+            {
+                "id": dataset_id,
+                "sha": self.server.commit_of(folder),
+                "siblings": [{"rfilename": path} for path in files(folder)],
+                "tags": [],
+                "private": writes is not None and writes.is_private.get(dataset_id, False),
+            }
+        )
+
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
         pass
 
 
-def file_answer(folder: Path, path: str) -> Answer:
+def file_answer(folder: Path, path: str, commit: str) -> Answer:
     if path not in files(folder):
         raise RefusedError(HTTPStatus.NOT_FOUND, "EntryNotFound")
     content = (folder / path).read_bytes()
-    return content, {"X-Repo-Commit": commit_hash(folder), "ETag": f'"{blob_hash(content)}"'}
-
-
-def info_answer(folder: Path, dataset_id: str) -> Answer:
-    siblings = [{"rfilename": path} for path in files(folder)]
-    sha = commit_hash(folder)
-    return json_answer({"id": dataset_id, "sha": sha, "siblings": siblings, "tags": []})
+    return content, {"X-Repo-Commit": commit, "ETag": f'"{blob_hash(content)}"'}
 
 
 def tree_answer(folder: Path, top: str, *, is_deep: bool) -> Answer:
@@ -173,10 +200,6 @@ def paths_info_answer(folder: Path, paths: list[str]) -> Answer:
     return json_answer([entry(folder, known[path]) for path in paths if path in known])
 
 
-def json_answer(value: object) -> Answer:
-    return json.dumps(value).encode(), {"Content-Type": "application/json"}
-
-
 def files(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
 
@@ -186,7 +209,11 @@ def entry(folder: Path, path: Path) -> dict[str, object]:
     if path.is_dir():
         return {"type": "directory", "path": name, "oid": blob_hash(name.encode()), "size": 0}
     content = path.read_bytes()
-    return {"type": "file", "path": name, "oid": blob_hash(content), "size": len(content)}
+    found = {"type": "file", "path": name, "oid": blob_hash(content), "size": len(content)}
+    if path.suffix == ".parquet":
+        oid = hashlib.sha256(content).hexdigest()
+        found["lfs"] = {"oid": oid, "size": len(content), "pointerSize": 130}
+    return found
 
 
 def blob_hash(content: bytes) -> str:

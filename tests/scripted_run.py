@@ -6,11 +6,12 @@ from dataclasses import dataclass, field
 
 from grading.verdict import Grade, Verdict
 from labeling.budget import Budget
-from labeling.engine import MAX_SAMPLES_IN_FLIGHT, Identity, LabelingTools, Work, roll_out
+from labeling.engine import MAX_SAMPLES_IN_FLIGHT, Identity, LabelingTools, roll_out
 from labeling.estimate import label_problem
 from labeling.policies.config import AllocationConfig
 from labeling.prompts import PromptConfig, TextPromptEncoder
 from labeling.steps import StepConfig, StepMethod
+from labeling.work import Work
 from pipeline.config import SamplingConfig
 from pipeline.demo.problems import DemoProblem, demo_problem
 from pipeline.records import LabeledSolution, Problem, Rollout

@@ -2,10 +2,11 @@
 
 Completion i of a request is `text-<seed + i>`. Faults are taken one a completions request from
 `--faults`, then all is well; `429/3` asks for three seconds' rest. It starts a child, as an
-engine does.
+engine does. With `--context` it refuses what is longer, and says why in the words given.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import signal
@@ -47,6 +48,9 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--delay", type=float, default=0.0)
     parser.add_argument("--record", type=Path)
     parser.add_argument("--max-model-len", type=int, default=64)
+    parser.add_argument("--tells-no-context", action="store_true")
+    parser.add_argument("--context", type=int, default=2**30)
+    parser.add_argument("--context-said", default="")
     parser.add_argument("--exit-at-start", default="")
     parser.add_argument("--never-ready", action="store_true")
     return parser.parse_args(arguments)
@@ -74,7 +78,9 @@ class Handler(BaseHTTPRequestHandler):
         if self.path == "/health":
             self.answer({})
         elif self.is_authorised():
-            card = {"id": "stepmark", "max_model_len": self.server.options.max_model_len}
+            card: dict[str, object] = {"id": "stepmark"}
+            if not self.server.options.tells_no_context:
+                card["max_model_len"] = self.server.options.max_model_len
             self.answer({"data": [card]})
 
     def do_POST(self) -> None:
@@ -90,6 +96,10 @@ class Handler(BaseHTTPRequestHandler):
         if status.isdigit():
             said = f"fault {status} for {self.headers['Authorization']}"
             self.answer({"error": said}, status=int(status), retry_after=retry_after)
+        elif len(payload["prompt"]) + payload["max_tokens"] > self.server.options.context:
+            self.answer({"message": self.server.options.context_said}, status=400)
+        elif fault == "drip":
+            self.drip(json.dumps(body(payload, "")).encode())
         elif fault == "die":
             os.kill(os.getpid(), signal.SIGKILL)
         elif fault == "disconnect":
@@ -119,6 +129,16 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(content[:-20] if is_cut else content)
         self.close_connection = is_cut
 
+    def drip(self, content: bytes) -> None:
+        """A byte every tenth of a second: never silent, never done."""
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        with contextlib.suppress(OSError):  # the client gives up
+            for byte in content:
+                self.wfile.write(bytes([byte]))
+                time.sleep(0.1)
+
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
         pass
 
@@ -139,6 +159,8 @@ def body(payload: dict, fault: str) -> object:
         choices.pop()
     if fault == "twice":
         choices[-1]["index"] = 0
+    if fault == "surrogate":
+        choices[0]["text"] = "a \ud83d b"
     if fault == "abort":
         choices[-1]["finish_reason"] = "abort"
     if fault == "shuffled":

@@ -13,14 +13,15 @@ import pytest
 from typer.testing import CliRunner
 
 from flows.cli import app
+from pipeline.errors import ConfigError
 from storage.dataset import read_labels
 from storage.journal import read_rollouts
 from storage.lock import dataset_lock
 from tests.tiny_models import byte_tokenizer, save_tiny_llama
 
 STOPPED = (
-    "stepmark: stopped. Sampled rollouts are kept, a PRM in training is not; run the same command "
-    "again to go on.\n"
+    "stepmark: stopped. Sampled rollouts are kept, a PRM in training only to its last checkpoint "
+    "(train.save_steps); run the same command again to go on.\n"
 )
 COMMAND = [sys.executable, "-c", "from flows.cli import main; main()"]
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "COLUMNS": "100"}
@@ -90,6 +91,33 @@ def test_a_met_budget_is_said_in_the_summary(config: Path, tmp_path: Path) -> No
     assert "generated tokens per label" in summary
 
 
+def test_a_prm_folder_is_no_dataset_and_stays_whole(config: Path, tmp_path: Path) -> None:
+    file = tmp_path / "config.json"
+    file.write_text('{"model_type": "llama", "stepmark": {}}')
+    for arguments in (
+        ("generate", "--config", config, "--out", tmp_path),
+        ("plan", "--config", config, "--out", tmp_path),
+        ("train", tmp_path, "--out", tmp_path / "prm"),
+        ("show", tmp_path),
+        ("verify", tmp_path),
+    ):
+        error = CliRunner().invoke(app, [str(one) for one in arguments]).exception
+        assert isinstance(error, ConfigError), arguments
+        assert f"{tmp_path} is a PRM that `stepmark train` wrote, not a dataset" in str(error)
+    assert file.read_text() == '{"model_type": "llama", "stepmark": {}}'
+    assert {path.name for path in tmp_path.iterdir()} <= {"config.json", ".lock"}
+
+
+def test_the_hubs_own_warnings_are_not_shown() -> None:
+    said = (
+        "from flows.cli import options; options(); import datasets, huggingface_hub;"
+        "[module.utils.logging.get_logger(f'{module.__name__}.x').warning('no network')"
+        " for module in (datasets, huggingface_hub)]"
+    )
+    done = subprocess.run([sys.executable, "-c", said], capture_output=True, check=True, text=True)
+    assert (done.stdout, done.stderr) == ("", "")
+
+
 def test_help_teaches() -> None:
     done = stepmark("--help")
     assert done.returncode == 0
@@ -129,7 +157,7 @@ def test_bad_configs_are_2(config: Path, tmp_path: Path) -> None:
     check_error(limit, 2, "run.toml: problems.limit = 'abc': Input should be a valid integer")
     check_error(generate(config, "--set", "problems.limt=1"), 2, "did you mean limit?")
     check_error(
-        stepmark("generate", "--config", config, "--out", "s3://bucket/x"), 2, "not a local folder"
+        stepmark("generate", "--config", config, "--out", "hf://x/y"), 2, "is no place for a"
     )
     assert not (tmp_path / "out").exists()
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from flows.config_reference import config_reference
+from train.config import DEFAULT_MAX_LENGTH
 
 
 def test_the_document_is_up_to_date() -> None:
@@ -21,3 +22,13 @@ def test_it_names_keys_of_every_package_with_their_defaults() -> None:
         '| `base_model` | `"demo"` |',
     ):
         assert row in text
+
+
+def test_every_key_has_a_meaning() -> None:
+    rows = [line for line in config_reference().splitlines() if line.startswith("| `")]
+    assert len(rows) > 80
+    assert [row for row in rows if not row.split(" | ")[-1].removesuffix("|").strip()] == []
+
+
+def test_it_names_the_default_length_of_the_code() -> None:
+    assert f"but at most {DEFAULT_MAX_LENGTH}." in config_reference()

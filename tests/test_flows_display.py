@@ -5,6 +5,7 @@ import io
 import pytest
 from rich.console import Console, RenderableType
 
+from flows.cost_display import cost_figures, model_figures
 from flows.display import (
     figures_table,
     label_figures,
@@ -15,6 +16,7 @@ from flows.display import (
     truth_figures,
 )
 from flows.evaluation import TruthAgreement
+from flows.wrapping import Figures
 from grading.verdict import Verdict
 from pipeline.records import LabeledSolution, Problem, StepLabel
 from search.best_of_n import Candidate, ProblemCandidates
@@ -94,10 +96,50 @@ def test_label_figures() -> None:
     assert figures["problems"] == "1"
     assert figures["labelled solutions"] == "2 (0.0 % correct)"
     assert figures["labelled steps"] == "4"
-    assert figures["graded rollouts a step"] == "10 to 20, mean 15.0"
-    assert figures["MC value 0 / between / 1"] == "50.0 % / 50.0 % / 0.0 %"
-    assert label_figures([])["graded rollouts a step"] == "none"
+    rollouts = "graded rollouts a step, last ones left out"
+    assert figures[rollouts] == "10 to 20, mean 15.0"
+    assert figures["MC value 0 / between / 1 of these"] == "50.0 % / 50.0 % / 0.0 %"
+    assert label_figures([])[rollouts] == "none"
+    one_step = label_figures([solution("a", labels=(StepLabel(1, 0, 1, 0, 0, 0),))])
+    assert one_step[rollouts] == "none: these solutions have one step each"
     assert "none" in shown(figures_table("Labels", label_figures([])))
+
+
+def test_two_models_are_named_where_there_are_two() -> None:
+    stage = {
+        **dict.fromkeys(("requests", "prompt_tokens", "generated_tokens", "rollouts"), 1),
+        **dict.fromkeys(("rollouts_undecided", "rollouts_truncated", "reencoded_prefixes"), 0),
+        "cached_prompt_tokens": None, "clipped_requests": 0, "seconds": 1.0,
+    }  # fmt: skip
+    last = {"rollouts": 1, "generated_tokens": 1, "seconds": 1.0, "top_up_rollouts": 0}
+    cost = {"solutions": stage, "prefixes": stage, "tokens_per_label": 1.0, "last_run": last}
+    one = {
+        "cost": cost, "regraded": None, "generator": "m", "completer": "m",
+        "generator_digest": "d", "sampling_digest": "d",
+    }  # fmt: skip
+    assert model_figures(one) == {"completer": "m"}
+    assert list(cost_figures(one))[:2] == ["solutions, all runs", "prefixes, all runs"]
+    two = {**one, "generator_digest": "e"}  # the same model, sampled in another way
+    assert model_figures(two) == {"generator": "m", "completer": "m"}
+    assert list(cost_figures(two))[:2] == [
+        "solutions by the generator m, all runs",
+        "prefixes by the completer m, all runs",
+    ]
+
+
+@pytest.mark.parametrize("width", range(36, 60))
+def test_no_line_ends_between_a_number_and_its_unit(width: int) -> None:
+    text = "PRM best-of-8 (min) 71.0 %, majority-of-8 62.0 % (+9.0 points, 95 % interval) 3.4 s."
+    console = Console(file=io.StringIO(), width=width, record=True)
+    console.print(Figures(text))
+    lines = [line.rstrip() for line in console.export_text().splitlines()]
+    assert max(map(len, lines)) <= width
+    assert " ".join(lines) == text
+    assert not any(line.startswith(("%", "points", "s.")) for line in lines)
+    console.print(figures_table("Cost", {"generated": text}))
+    cells = [line.split("│")[2].strip() for line in console.export_text().splitlines()[2:-1]]
+    assert not any(cell.startswith(("%", "points", "s.")) for cell in cells)
+    assert " ".join(filter(None, cells)) == text
 
 
 def test_truth_figures() -> None:

@@ -13,12 +13,14 @@ from prefect.utilities.schema_tools import is_valid_schema, validate
 
 from flows.flow_parameters import check_generate_labels, check_parameters, check_train_prm
 from flows.generate_labels import generate_labels, is_engine_failure
+from flows.publish_dataset import is_hub_failure, publish_dataset
 from flows.train_prm import train_prm_flow
-from pipeline.errors import ConfigError, DatasetLockedError, EngineError
+from pipeline.errors import ConfigError, DatasetLockedError, EngineError, GateError, HubError
 
 CHECKOUT = Path(__file__).parents[1]
 LABEL = {"config": "c.toml", "out": "out"}
 TRAIN = {"dataset": "out", "out": "prm"}
+PUBLISH = {"dataset": "out", "overrides": ["publish.repo=org/name"]}
 
 
 @pytest.fixture
@@ -35,6 +37,7 @@ def config(tmp_path: Path) -> Path:
         (generate_labels, {**LABEL, "overrides": ["problems.limit=5", "model.name = a=b"]}),
         (train_prm_flow, TRAIN),
         (train_prm_flow, {**TRAIN, "config": None, "overrides": []}),
+        (publish_dataset, PUBLISH),
     ],
 )
 def test_the_servers_schema_takes_good_parameters(
@@ -55,6 +58,7 @@ def test_the_servers_schema_takes_good_parameters(
         (generate_labels, {**LABEL, "overrides": [{"problems.limit": 5}]}),
         (train_prm_flow, {"out": "prm"}),
         (train_prm_flow, {**TRAIN, "overrides": ["=5"]}),
+        (publish_dataset, {"overrides": []}),
     ],
 )
 def test_the_servers_schema_refuses_bad_parameters(
@@ -69,6 +73,7 @@ def test_the_schemas_hold_in_the_deployments_of_the_yaml() -> None:
     flows = {
         "flows.generate_labels:generate_labels": generate_labels,
         "flows.train_prm:train_prm_flow": train_prm_flow,
+        "flows.publish_dataset:publish_dataset": publish_dataset,
     }
     for deployment in yaml.safe_load((CHECKOUT / "prefect.yaml").read_text())["deployments"]:
         flow = flows[deployment["entrypoint"]]
@@ -105,6 +110,8 @@ def test_the_flows_check_before_they_touch_anything(tmp_path: Path) -> None:
         generate_labels.fn(config=str(tmp_path / "absent.toml"), out=str(out))
     with pytest.raises(ConfigError, match="cannot be read"):
         train_prm_flow.fn(dataset=str(out), out=str(tmp_path / "prm"))
+    with pytest.raises(ConfigError, match="cannot be read"):
+        publish_dataset.fn(dataset=str(out))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -115,6 +122,15 @@ def test_only_a_dead_engine_is_retried() -> None:
     assert is_retried(EngineError("dead"))
     for error in (ConfigError("bad"), DatasetLockedError("locked"), ValueError("a bug")):
         assert not is_retried(error)
+
+
+def test_only_a_hub_that_cannot_be_reached_is_asked_again() -> None:
+    def is_retried(error: Exception) -> bool:
+        return is_hub_failure(None, None, State(type=StateType.FAILED, data=error))
+
+    assert is_retried(HubError("down"))
+    assert not is_retried(GateError("refused"))
+    assert not is_retried(ConfigError("no token"))
 
 
 def _schema_errors(flow: Flow[..., Any], parameters: dict[str, object]) -> list[object]:

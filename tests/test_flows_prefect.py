@@ -16,9 +16,9 @@ import yaml
 
 from flows import stages
 from flows.run_config import load_config
-from storage.dataset import read_labels, read_manifest
+from storage.dataset import label_files, labels_path, read_labels, read_manifest
 from storage.journal import read_rollouts
-from storage.lock import dataset_lock
+from storage.lock import dataset_lock, lock_holder
 from tests.prefect_server import CHECKOUT, Prefect, running_prefect
 
 pytestmark = [pytest.mark.prefect, pytest.mark.timeout(300), pytest.mark.xdist_group("prefect")]
@@ -213,7 +213,7 @@ def test_the_lock_refuses_a_second_run(prefect: Prefect, scripted: Path, tmp_pat
         ({"config": "/absent.toml"}, "there is no config file /absent.toml"),
         ({"overrides": ["problems.limti=5"]}, "unknown key problems.limti"),
         ({"overrides": ["problems.limit=five"]}, "problems.limit = 'five'"),
-        ({"out": "s3://bucket/set"}, "s3://bucket/set is not a local folder"),
+        ({"out": "hf://a/set"}, "hf://a/set is no place for a dataset"),
     ],
 )
 def test_bad_parameters_are_not_submitted(
@@ -261,7 +261,9 @@ def test_a_cancelled_run_is_continued_by_the_one_that_waited(
     first = prefect.create_run("generate-labels/generate-labels", **parameters)
     prefect.wait_until((out / "rollouts").exists, "rollouts")
     # Held here, so that however fast it samples it is still running when it is cancelled.
-    pid = int((out / ".lock").read_text().split()[0])
+    holder = lock_holder(out)
+    assert holder is not None
+    pid = holder.pid
     os.kill(pid, signal.SIGSTOP)
     try:
         assert not (out / "manifest.json").exists()
@@ -298,7 +300,7 @@ def _generate(config: Path, overrides: list[str], out: Path) -> dict[str, object
 
 
 def _label_files(out: Path) -> dict[str, bytes]:
-    files = {file.name: file.read_bytes() for file in (out / "labels").iterdir()}
+    files = {file.name: file.read_bytes() for file in label_files(labels_path(out))}
     assert files
     return files
 

@@ -80,14 +80,20 @@ def test_overrides_reach_deep_and_the_last_wins(file: Path) -> None:
         ("sampling.stop=x", "sampling.stop = 'x': Input should be a valid"),
         ('sampling.stop=[""]', "sampling.stop.0 = '': String should have at least 1 character"),
         ("steps.method=lines", "steps.method = 'lines': Input should be 'auto', 'newline'"),
+        ("engine.kind=vlm", "or 'scripted'; did you mean 'vllm'?"),
+        ("allocation.policy=fixd", "or 'uncertain-first'; did you mean 'fixed'?"),
         ("evaluate.ns=[]", "evaluate.ns = []: "),
         ("evaluate.ns=[0]", "evaluate.ns.0 = 0: "),
-        ("allocation.min_rollouts=30", "min_rollouts = 30 is above max_rollouts = 20"),
+        (
+            "allocation.min_rollouts=30",
+            "run.toml: allocation: min_rollouts = 30 is above max_rollouts = 20",
+        ),
+        ("problems.limit={a=1}", "run.toml: problems.limit: Input should be a valid integer"),
         ("problems.split=a/b", "problems.split = 'a/b': String should match pattern"),
         ("steps=3", "steps = 3: Input should be an object"),
         ("problems.limt=3", "unknown key problems.limt; did you mean limit? Known here: source, "),
         ("evaluate.problems.zzz=3", "unknown key evaluate.problems.zzz; Known here: source, "),
-        ("zzz=3", "unknown key zzz; Known here: seed, problems, model, "),
+        ("zzz=3", "unknown key zzz; Known here: seed, problems, decontamination, "),
         ("grading.profil=math", "unknown key grading.profil; did you mean profile? "),
         ("problems.limit.x=3", "--set 'problems.limit.x=3': limit is a value, not a section"),
         ("problems", "--set 'problems' is not of the form section.key=value"),
@@ -107,6 +113,29 @@ def test_long_values_are_cut_in_messages(file: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         load_config(file, [f"problems.limit={'x' * 10_000}"])
     assert len(str(caught.value)) < 400
+
+
+def test_five_errors_are_enough(file: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_config(file, [f"key_{n}=1" for n in range(30)])
+    message = str(caught.value)
+    assert message.count("unknown key") == 5
+    assert message.endswith("; and 25 more errors")
+
+
+def test_a_model_is_no_dataset(tmp_path: Path) -> None:
+    file = tmp_path / "config.json"
+    for content, what in (
+        ({"model_type": "llama", "stepmark": {}}, "a PRM that `stepmark train` wrote"),
+        ({"model_type": "llama"}, "a model"),
+    ):
+        file.write_text(json.dumps(content))
+        with pytest.raises(ConfigError) as caught:
+            config_from_json(file)
+        assert str(caught.value) == (
+            f"{tmp_path} is {what}, not a dataset; name a folder that `stepmark generate` wrote, "
+            "or, for a new dataset, a new folder"
+        )
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
@@ -130,6 +159,9 @@ def test_a_datasets_own_config(tmp_path: Path) -> None:
     file = tmp_path / "config.json"
     with pytest.raises(ConfigError, match=r"config\.json cannot be read .*stepmark generate"):
         config_from_json(file)
+    with pytest.raises(ConfigError) as caught:
+        config_from_json(file)
+    assert "--config" not in str(caught.value)  # no option of a flow, nor of `show`
     for content in ("[1]", "{broken", "3"):
         file.write_text(content)
         with pytest.raises(ConfigError, match=r"config\.json"):

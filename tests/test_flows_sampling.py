@@ -1,6 +1,7 @@
 """Two models in turn, budgets and the cost ledger, on whole scripted runs."""
 
 import json
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,14 @@ from flows.cost_display import cost_figures, notes
 from flows.ledger import CostLedger
 from flows.roles import resolve_roles
 from flows.run_config import RunConfig, check_config
-from flows.sampling import Progress
-from flows.stages import generate
+from flows.sampling import OnProgress, Progress, sample_rollouts
+from flows.stages import begin_run, generate, prepare_problems
 from labeling.steps import split_steps
 from pipeline.errors import ConfigError, DataError
 from pipeline.records import Prefix, Rollout
 from storage.dataset import read_labels
 from storage.journal import read_rollouts
+from storage.lock import dataset_lock
 
 LABELS = "labels/train-00000-of-00001.parquet"
 OTHER_MODEL = {"sampling": {"temperature": 0.7}}
@@ -95,17 +97,26 @@ def test_a_generator_with_the_completers_settings_is_the_completer(tmp_path: Pat
     assert resolve_roles(config(generator={})).generator is None
 
 
+def interrupt_at(num_rollouts: int) -> OnProgress:
+    """One Ctrl-C, once so many are drawn."""
+    is_done = False
+
+    def stop(progress: Progress) -> None:
+        nonlocal is_done
+        if progress.num_rollouts >= num_rollouts and not is_done:
+            is_done = True
+            signal.raise_signal(signal.SIGINT)
+
+    return stop
+
+
 @pytest.mark.parametrize("limit", [1, 20, 32, 33, 200])
 def test_two_models_stopped_in_either_phase_go_on(tmp_path: Path, limit: int) -> None:
     two = config(generator=OTHER_MODEL)
     run(two, tmp_path / "whole")
 
-    def stop(progress: Progress) -> None:
-        if progress.num_rollouts >= limit:
-            raise KeyboardInterrupt
-
     with pytest.raises(KeyboardInterrupt):
-        generate(two, tmp_path / "out", on_progress=stop)
+        generate(two, tmp_path / "out", on_progress=interrupt_at(limit))
     run(two, tmp_path / "out")
     whole, out = (tmp_path / name / LABELS for name in ("whole", "out"))
     assert out.read_bytes() == whole.read_bytes()
@@ -148,6 +159,30 @@ def test_a_budget_ends_the_run_with_labels_and_the_next_run_goes_on(tmp_path: Pa
     spent = [manifest["cost"][stage]["rollouts"] for stage in ("solutions", "prefixes")]
     assert sum(spent) == total == manifest["counts"]["rollouts"]
     assert (tmp_path / "out" / LABELS).read_bytes() == (tmp_path / "whole" / LABELS).read_bytes()
+
+
+def test_an_attempt_after_a_failed_one_has_what_is_left_of_the_budget(tmp_path: Path) -> None:
+    """As Prefect's retries of a task: one run, one budget."""
+    limited = config(allocation={"budget": {"rollouts": 100}})
+    with dataset_lock(tmp_path):
+        prepare_problems(limited, tmp_path)
+        begin_run(limited, tmp_path)
+        with pytest.raises(KeyboardInterrupt):
+            sample_rollouts(limited, tmp_path, on_progress=interrupt_at(60), begins_run=False)
+        num_drawn = len(read_rollouts(tmp_path))
+        assert 60 <= num_drawn < 100
+        sample_rollouts(limited, tmp_path, on_progress=lambda _: None, begins_run=False)
+    assert len(read_rollouts(tmp_path)) == 100 == CostLedger(tmp_path).last_run.rollouts
+
+
+def test_the_cost_of_a_label_is_that_of_the_rollouts_that_it_counts(tmp_path: Path) -> None:
+    textbook = {"policy": "fixed", "reuse": False}
+    many = config(allocation={**textbook, "num_rollouts": 24, "solutions_per_problem": 5})
+    few = config(allocation={**textbook, "num_rollouts": 8, "solutions_per_problem": 2})
+    run(many, tmp_path / "used")
+    used, fresh = run(few, tmp_path / "used"), run(few, tmp_path / "fresh")
+    assert used["counts"] == fresh["counts"]
+    assert used["cost"]["tokens_per_label"] == fresh["cost"]["tokens_per_label"]
 
 
 def test_a_budget_of_tokens_or_minutes_ends_cleanly(tmp_path: Path) -> None:
@@ -226,12 +261,8 @@ def test_the_ledger_adds_up_over_runs_and_models(tmp_path: Path) -> None:
 
 
 def test_a_stopped_run_has_its_cost_in_the_ledger(tmp_path: Path) -> None:
-    def stop(progress: Progress) -> None:
-        if progress.num_rollouts >= 200:
-            raise KeyboardInterrupt
-
     with pytest.raises(KeyboardInterrupt):
-        generate(config(), tmp_path, on_progress=stop)
+        generate(config(), tmp_path, on_progress=interrupt_at(200))
     assert CostLedger(tmp_path).last_run.rollouts == len(read_rollouts(tmp_path)) >= 200
     whole = run(config(), tmp_path)
     spent = [whole["cost"][stage]["rollouts"] for stage in ("solutions", "prefixes")]

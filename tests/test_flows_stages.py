@@ -18,7 +18,7 @@ from flows.sampling import Progress, sample_rollouts
 from flows.stages import generate
 from pipeline.errors import ConfigError, DataError
 from pipeline.records import Rollout
-from storage.dataset import read_labels, read_manifest
+from storage.dataset import label_files, read_labels, read_manifest
 from storage.journal import read_rollouts
 from storage.lock import dataset_lock
 from storage.problem_table import read_problems
@@ -89,9 +89,16 @@ def test_a_run_leaves_the_agreed_files_and_counts(tmp_path: Path) -> None:
     assert heard[-1].num_tokens == sum(one.num_tokens for one in rollouts)
     assert (heard[0].num_done, heard[-1].num_done, heard[-1].num_problems) == (0, 8, 8)
     assert [one.num_rollouts for one in heard] == sorted(one.num_rollouts for one in heard)
-    assert {"config.json", "selection.json", "manifest.json", LABELS} <= {
-        str(file.relative_to(tmp_path)) for file in tmp_path.rglob("*")
-    }
+    snapshot = "snapshots/000001"
+    assert {
+        "config.json",
+        "selection.json",
+        "manifest.json",
+        f"{snapshot}/manifest.json",
+        f"{snapshot}/train-00000-of-00001.parquet",
+    } <= {str(file.relative_to(tmp_path)) for file in tmp_path.rglob("*")}
+    assert manifest["snapshot"] == "000001"
+    assert (tmp_path / "labels").readlink() == Path(snapshot)
     assert len(list((tmp_path / "rollouts").iterdir())) == 1
 
 
@@ -127,7 +134,8 @@ def test_another_seed_draws_others_beside_them(tmp_path: Path) -> None:
 
 def test_splits_are_named_in_the_snapshot(tmp_path: Path) -> None:
     run(config(problems={"limit": 2, "split": "dev"}), tmp_path)
-    assert [one.name for one in (tmp_path / "labels").iterdir()] == ["dev-00000-of-00001.parquet"]
+    files = [one.name for one in label_files(tmp_path / "labels")]
+    assert files == ["dev-00000-of-00001.parquet"]
 
 
 def test_rejected_rows_are_listed_and_counted(tmp_path: Path) -> None:

@@ -229,3 +229,48 @@ def test_cut_off_rollouts_are_told_to_the_grader() -> None:
     assert asked == [True] * 4
     (first, *_) = label_problem(problems[0], written, steps=STEPS, allocation=ALLOCATION)
     assert (first.labels[0].num_truncated, first.labels[0].num_incorrect) == (1, 1)
+
+
+def test_what_was_drawn_is_graded_and_kept_when_the_engine_fails() -> None:
+    made, problems = demo(6)
+    written: list[Rollout] = []
+    num_drawn, is_failing = 0, asyncio.Event()
+
+    class Failing:
+        def __init__(self) -> None:
+            self.inner = scripted(made)
+
+        async def sample(self, request: SamplingRequest) -> list[Completion]:
+            nonlocal num_drawn
+            if request.affinity == problems[5].problem_id:
+                await asyncio.sleep(0.05)
+                is_failing.set()
+                raise EngineError("gone")
+            num_drawn += request.num_samples
+            return await self.inner.sample(request)
+
+    async def slow_grade(gold: str, texts: Sequence[tuple[str, bool]]) -> list[Grade]:
+        await is_failing.wait()
+        await asyncio.sleep(0.05)
+        return [Grade(Verdict.INCORRECT, "text", "") for _ in texts]
+
+    tools = LabelingTools(
+        sampler=Failing(),
+        encoder=TextPromptEncoder(PromptConfig()),
+        grade=slow_grade,
+        write=written.extend,
+        now=lambda: "now",
+        on_done=lambda _: None,
+    )
+    with pytest.raises(EngineError, match="gone"):
+        asyncio.run(
+            roll_out(
+                [Work(problem) for problem in problems],
+                tools=tools,
+                identity=Identity("scripted", "digest", "grader"),
+                sampling=SamplingConfig(),
+                steps=STEPS,
+                allocation=ALLOCATION,
+            )
+        )
+    assert len(written) == num_drawn == 5 * 4

@@ -9,10 +9,11 @@ from itertools import count
 import pytest
 
 from labeling.budget import Budget
-from labeling.engine import Identity, LabelingTools, Work, is_missing, roll_out
+from labeling.engine import Identity, LabelingTools, roll_out
 from labeling.estimate import label_problem
 from labeling.policies.config import AllocationConfig, AllocationPolicy, BudgetConfig
 from labeling.prompts import PromptConfig, TextPromptEncoder
+from labeling.work import Work, is_missing
 from pipeline.config import SamplingConfig
 from pipeline.demo.problems import DemoProblem
 from pipeline.errors import EngineError

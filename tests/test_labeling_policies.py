@@ -23,15 +23,16 @@ PROBLEM = Problem("p", "q", "1", "test", "train")
 STEPS = StepConfig(method=StepMethod.NEWLINE)
 BUDGET = BudgetConfig(rollouts=10_000)
 
-Outcome = Callable[[tuple[str, ...], int], tuple[str, bool]]
+Outcome = Callable[[tuple[str, ...], int], tuple[str, bool | None]]
 """(steps of the prefix, index) → the rollout's text and whether it is correct."""
 
 
-def rollout(steps: Sequence[str], index: int, text: str, is_right: bool) -> Rollout:
+def rollout(steps: Sequence[str], index: int, text: str, is_right: bool | None) -> Rollout:
+    """`is_right` is None where the grader could not decide."""
+    verdict = {True: Verdict.CORRECT, False: Verdict.INCORRECT, None: Verdict.UNDECIDED}[is_right]
     return Rollout(
-        "p", Prefix("p", tuple(steps)).prefix_id, index, text, "1",
-        Verdict.CORRECT if is_right else Verdict.INCORRECT, "r", FinishReason.STOP, 1, "c", "d",
-        "g", index, "now",
+        "p", Prefix("p", tuple(steps)).prefix_id, index, text, "1", verdict, "r",
+        FinishReason.STOP, 1, "c", "d", "g", index, "now",
     )  # fmt: skip
 
 
@@ -306,6 +307,38 @@ def test_the_search_always_ends_with_the_first_labelled_wrong_step_searched_for(
     assert again.labels() == play.labels()
 
 
+def test_a_prefix_that_no_rollout_decides_is_not_taken_for_wrong() -> None:
+    def outcome(steps: tuple[str, ...], index: int) -> tuple[str, bool | None]:
+        is_open = len(steps) == 4
+        return "\nelse", None if is_open else len(steps) < 6 and index > 2
+
+    textbook = config(AllocationPolicy.FIRST_ERROR, reuse=False)
+    play = Play([(lines(8), False)], outcome, textbook)
+    assert list(dict.fromkeys(len(steps) for steps, _ in play.asks)) == [4, 3, 6, 5]
+    (solution,) = play.labels()
+    assert solution.first_error() == 5
+    assert [label.num_graded > 0 for label in solution.labels] == [
+        False, False, True, False, True, True, False, True
+    ]  # fmt: skip
+    every_time = Play([(lines(8), False)], lambda _steps, _index: ("\nelse", None), textbook)
+    assert len({steps for steps, _ in every_time.asks}) == 7  # all are asked, and then it ends
+
+
+def test_a_later_solutions_pass_moves_an_earlier_search_on() -> None:
+    """The first search ends with a wrong step that the second solution's rollouts pass."""
+
+    def outcome(steps: tuple[str, ...], index: int) -> tuple[str, bool | None]:
+        if steps == ("s0", "\ns1", "\nt"):
+            return "", False
+        return ("\ns1\ns2\ns3\nelse", index == 14) if len(steps) == 1 else ("\nelse", False)
+
+    stored = [rollout(("s0",), index, *outcome(("s0",), index)) for index in range(15)]
+    solutions = [("s0\ns1\ns2\ns3\nz", False), ("s0\ns1\nt\nz", False)]
+    play = Play(solutions, outcome, config(AllocationPolicy.FIRST_ERROR), stored)
+    for solution in play.tree.solutions:
+        assert first_error.next_prefix(solution, is_right=False) is None
+
+
 # -- uncertain-first -------------------------------------------------------------------------
 
 
@@ -325,6 +358,18 @@ def test_the_widest_intervals_come_first_and_narrow_ones_not_at_all() -> None:
     chosen = uncertain_first.widest(nodes, uncertain, num_nodes=9)
     assert [node.prefix.num_steps for node in chosen] == [2, 4, 3]
     assert uncertain_first.widest(nodes, uncertain, num_nodes=1) == chosen[:1]
+
+
+def test_a_budget_is_not_poured_into_what_cannot_be_graded() -> None:
+    uncertain = config(AllocationPolicy.UNCERTAIN_FIRST, budget=BUDGET, reuse=False)
+    halves: dict[int, Callable[[int], bool | None]] = {
+        1: lambda _index: None,
+        2: lambda i: i % 2 == 0,
+        3: lambda i: None if i % 5 else i == 0,  # one of five is graded
+    }
+    play = Play([(lines(4), False)], lambda steps, i: ("\ne", halves[len(steps)](i)), uncertain)
+    chosen = uncertain_first.widest(play.tree.nodes.values(), uncertain, num_nodes=9)
+    assert [node.prefix.num_steps for node in chosen] == [2, 3]
 
 
 def test_uncertain_first_needs_a_budget() -> None:
@@ -352,9 +397,15 @@ def test_a_budget_of_tokens_ends_after_the_draw_that_meets_it() -> None:
 
 def test_a_budget_of_minutes_ends_by_the_clock() -> None:
     budget = Budget(BudgetConfig(minutes=0.001))
+    asyncio.run(asyncio.sleep(0.07))
+    assert not budget.is_spent  # an engine that is slow to start uses nothing up
+    budget.begin()
     assert budget.reserve(3) == 3
     asyncio.run(asyncio.sleep(0.07))
     assert budget.is_spent
+    budget.begin()
+    assert budget.is_spent
+    assert Budget(BudgetConfig(minutes=1), seconds_before=61).is_spent
 
 
 def test_without_a_limit_a_budget_is_never_spent() -> None:

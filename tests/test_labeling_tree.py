@@ -1,6 +1,7 @@
 """Passes: which rollouts count for which prefixes, and that nothing else does."""
 
 import random
+import re
 from collections.abc import Sequence
 from itertools import product
 
@@ -63,42 +64,54 @@ def test_without_reuse_only_own_rollouts_count() -> None:
         ("\nb\nc\nd", [AB, ABC]),
         ("\nb\nc\nz", [AB, ABC]),
         ("\nb\nz\nc\nd", [AB]),  # leaves the solution's path
-        ("\nb\nc", [AB]),  # ends with c: no continuation of it
-        ("\nb", []),
-        ("\nb\nc\n", [AB]),  # white space at the end begins no step
-        ("\nb\nc\n---", [AB]),  # nor does a line without content
-        ("\nb\nc\n#### 5", [AB]),  # the answer belongs to the step before it
+        ("\nb\nc", [AB, ABC]),  # stops at c, as a fresh rollout of it may
+        ("\nb", [AB]),
+        ("\nb\nc\n", [AB, ABC]),
+        ("\nb\nc\n---", [AB, ABC]),
+        ("\nb\nc\n#### 5", [AB, ABC]),  # the answer becomes a part of the step before it
+        ("\nb\nc\n\nd", [AB, ABC]),
+        ("\nb\nc and more\nd", [AB, ABC]),  # from c on everything is drawn as after c
+        ("\nb\ncd\nd", [AB]),  # goes on in the word
+        ("\nb\nc.\nd", [AB]),
         ("\n\nb\nc\nd", []),  # another text between the steps is another prefix
-        ("\nb \nc\nd", [AB]),  # so is white space of its own: "\nb" then " \nc"
+        ("\nb \nc\nd", [AB]),  # so is white space of its own
         ("\nB\nc\nd", []),
-        (" and\nb\nc\nd", []),  # goes on in the line: its first step is not a
+        (" and\nb\nc\nd", []),
         ("", []),
     ],
 )
-def test_a_pass_has_the_same_steps_and_goes_on(text: str, reached: list[tuple[str, ...]]) -> None:
-    if text == "\nb \nc\nd":
-        assert split_steps("a" + text, StepMethod.NEWLINE)[1:3] == ("\nb", " \nc")
-    found = tallies([SOLUTION, rollout(A, 0, text, OK)])
+@pytest.mark.parametrize("method", [StepMethod.NEWLINE, StepMethod.AUTO])
+def test_a_pass_has_the_same_text(
+    text: str, reached: list[tuple[str, ...]], method: StepMethod
+) -> None:
+    found = tallies([SOLUTION, rollout(A, 0, text, OK)], method=method)
     assert found[A] == Tally(correct=1, incorrect=1, reused=1)
     for steps in (AB, ABC):
         passes = int(steps in reached)
         assert found[steps] == Tally(correct=passes, incorrect=1, reused=1 + passes)
 
 
-def test_a_text_that_splits_differently_is_no_pass() -> None:
+@pytest.mark.parametrize("text", ["\nb\nc\n\nd", "\nb\nStep 2: c\nd", "\nb\n\n$$\nc"])
+def test_what_follows_a_prefix_does_not_decide_whether_it_was_passed(text: str) -> None:
     """With `auto` a later blank line or marker changes where all steps are cut."""
-    rows = [SOLUTION, rollout(A, 0, "\nb\nc\n\nd", OK), rollout(A, 1, "\nStep 2: b\nc", OK)]
-    found = tallies(rows, method=StepMethod.AUTO)
-    assert found[A] == Tally(correct=2, incorrect=1, reused=1)  # drawn from it, so they count
-    assert found[AB] == found[ABC] == Tally(incorrect=1, reused=1)
+    found = tallies([SOLUTION, rollout(A, 0, text, OK)], method=StepMethod.AUTO)
+    assert found[AB] == Tally(correct=1, incorrect=1, reused=2)
 
 
-def test_text_that_closes_an_open_display_moves_the_cuts_and_is_no_pass() -> None:
+def test_a_step_that_begins_as_another_is_passed_with_it() -> None:
+    """ "b" may go on as "b and more": both are prefixes of the longer text."""
+    rows = [SOLUTION, rollout((), 1, "a\nb and more\nc", OK), rollout(A, 0, "\nb and more\nz")]
+    found = tallies(rows)
+    assert found[AB] == Tally(correct=1, incorrect=2, reused=3)
+    assert found["a", "\nb and more"] == Tally(correct=1, incorrect=1, reused=2)
+
+
+def test_text_that_closes_an_open_display_is_a_pass() -> None:
     solution = rollout((), 0, "a $$\nb\nc")
     rows = [solution, rollout(("a $$",), 0, "\nb $$\nc", OK), rollout(("a $$",), 1, "\nb\nc", OK)]
     found = tallies(rows)
     assert found["a $$",] == Tally(correct=2, incorrect=1, reused=1)
-    assert found["a $$", "\nb"] == Tally(correct=1, incorrect=1, reused=2)
+    assert found["a $$", "\nb"] == Tally(correct=2, incorrect=1, reused=3)
 
 
 def test_verdicts_and_cut_offs_are_passed_on_as_they_are() -> None:
@@ -116,7 +129,8 @@ def test_verdicts_and_cut_offs_are_passed_on_as_they_are() -> None:
 def test_every_solution_counts_for_the_prefixes_that_it_shares() -> None:
     rows = [SOLUTION, rollout((), 1, "a\nb\nx", OK), rollout((), 2, "a", OK)]
     found = tallies(rows)
-    assert found[A] == found[AB] == Tally(correct=1, incorrect=1, reused=2)
+    assert found[A] == Tally(correct=2, incorrect=1, reused=3)  # the one that stops there, too
+    assert found[AB] == Tally(correct=1, incorrect=1, reused=2)
     assert found[ABC] == Tally(incorrect=1, reused=1)
 
 
@@ -186,9 +200,11 @@ def brute_force(rollouts: Sequence[Rollout]) -> dict[tuple[str, ...], Tally]:
     for steps, tally in found.items():
         for one in rollouts:
             start = steps_of[one.prefix_id]
-            whole = split_steps("".join(start) + one.text, StepMethod.NEWLINE)
+            whole = "".join(start) + one.text
             is_own = start == steps
-            passes = len(start) < len(steps) < len(whole) and whole[: len(steps)] == steps
+            passes = len(start) < len(steps) and re.match(
+                re.escape("".join(steps)) + r"(\s|$)", whole
+            )
             if is_own or (passes and start in {(), *found}):
                 tally.add(one)
                 tally.reused += not is_own

@@ -31,6 +31,7 @@ class TestEngine:
         faults: list[StepmarkError] | None = None,
         revivals: list[Exception] | None = None,
         fails_on: str = "",
+        seconds: float = 0.005,
     ) -> None:
         self.name = name
         self.served: list[str] = []
@@ -38,11 +39,13 @@ class TestEngine:
         self._faults = faults or []
         self._revivals = revivals or []
         self._fails_on = fails_on
+        self._seconds = seconds
 
     async def sample(self, request: SamplingRequest) -> list[Completion]:
         await asyncio.sleep(0.005)
         if self._faults:
             raise self._faults.pop(0)
+        await asyncio.sleep(self._seconds)
         if request.prompt == self._fails_on:
             raise EngineFaultError(f"{self.name} chokes on it")
         self.served.append(request.prompt)
@@ -182,9 +185,83 @@ def test_the_run_ends_when_nothing_works_for_too_long() -> None:
         async with open_(engine, seconds=0.8) as pool:
             engine._revivals = down
             with pytest.raises(
-                EngineError, match=r"for 0.8 s \(engine.startup_seconds\) \(a: refused \d\)"
+                EngineError,
+                match=r"no engine has completed a request for 0.8 s .*\(a: refused \d\)",
             ):
                 await pool.sample(request("p"))
+
+    run(test)
+
+
+def busy_for_ever(name: str) -> TestEngine:
+    faults: list[StepmarkError] = [EngineBusyError(f"429 from {name}") for _ in range(999)]
+    return TestEngine(name, faults=faults)
+
+
+def test_the_run_ends_when_engines_come_back_and_complete_nothing() -> None:
+    async def test() -> None:
+        engines = [busy_for_ever(name) for name in "abc"]
+        async with open_(*engines, seconds=2.0) as pool:
+            started = asyncio.get_running_loop().time()
+            results = await asyncio.gather(
+                *(pool.sample(request(f"p{i}")) for i in range(5)), return_exceptions=True
+            )
+            assert 2.0 <= asyncio.get_running_loop().time() - started < 6
+        assert all(engine.num_revivals > 1 for engine in engines)
+        for result in results:
+            assert isinstance(result, EngineError)
+            assert "no engine has completed a request for 2 s" in str(result)
+            assert all(f"{name}: 429 from {name}" in str(result) for name in "abc")
+
+    run(test)
+
+
+def test_one_engine_that_completes_keeps_the_run_going() -> None:
+    async def test() -> None:
+        async with open_(busy_for_ever("a"), TestEngine("b"), seconds=0.5) as pool:
+            for i in range(40):
+                prompt = request(f"p{i}")
+                assert await pool.sample(prompt) == completions(prompt)
+                await asyncio.sleep(0.05)
+
+    run(test)
+
+
+def test_a_request_longer_than_the_patience_is_waited_for_after_a_fault() -> None:
+    async def test() -> None:
+        slow = TestEngine("a", faults=[EngineFaultError("restarts")], seconds=2.0)
+        async with open_(slow, seconds=1.0) as pool:
+            assert await pool.sample(request("p")) == completions(request("p"))
+
+    run(test)
+
+
+def test_time_in_which_nobody_asks_is_no_failure() -> None:
+    async def test() -> None:
+        engine = TestEngine("a", faults=[EngineFaultError("hiccup")])
+        async with open_(engine, seconds=2.0) as pool:
+            asking = asyncio.create_task(pool.sample(request("p")))
+            while not pool.num_faults:
+                await asyncio.sleep(0.001)
+            asking.cancel()
+            await asyncio.sleep(2.2)
+            engine._faults = [EngineFaultError("hiccup")]
+            assert await pool.sample(request("p")) == completions(request("p"))
+
+    run(test)
+
+
+def test_a_late_answer_of_an_engine_that_is_gone_does_not_end_the_patience() -> None:
+    async def test() -> None:
+        engine = TestEngine("a", seconds=0.3)
+        async with open_(engine, seconds=1.0) as pool:
+            late = asyncio.create_task(pool.sample(request("late")))
+            await asyncio.sleep(0.1)
+            engine._faults = [EngineFaultError("gone")]
+            engine._revivals = [EngineFaultError("refused") for _ in range(99)]
+            with pytest.raises(EngineError, match=r"completed a request for 1 s .*a: refused"):
+                await pool.sample(request("p"))
+            assert await late == completions(request("late"))
 
     run(test)
 
@@ -237,3 +314,16 @@ def test_a_bug_in_reviving_is_not_swallowed() -> None:
                 raise AssertionError("must not open")
 
     run(test)
+
+
+def test_a_long_wait_is_said_again_and_again(caplog: pytest.LogCaptureFixture) -> None:
+    async def test() -> None:
+        faults: list[Exception] = [EngineFaultError("nobody listens") for _ in range(99)]
+        with pytest.raises(EngineError, match=r"no engine has worked for 0\.8 s .*nobody listens"):
+            async with open_(TestEngine("a", revivals=faults), seconds=0.8):
+                raise AssertionError("must not open")
+
+    run(test)
+    said = [message for message in caplog.messages if message.startswith("still waiting for ")]
+    assert len(said) in {2, 3}  # a quarter of the patience apart
+    assert said[0] == "still waiting for a: nobody listens: 0 s of 0.8"

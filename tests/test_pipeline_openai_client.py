@@ -16,12 +16,8 @@ import pytest
 from pipeline.config import SamplingConfig
 from pipeline.errors import EngineError
 from pipeline.records import FinishReason
-from pipeline.samplers.openai_client import (
-    CompletionsClient,
-    ServerFaultError,
-    ServerHangError,
-    retry_after_seconds,
-)
+from pipeline.samplers.openai_answers import retry_after_seconds
+from pipeline.samplers.openai_client import CompletionsClient, ServerFaultError, ServerHangError
 from pipeline.samplers.sampler import Completion, EngineBusyError, SamplingRequest
 
 STAND_IN = Path(__file__).with_name("stand_in_server.py")
@@ -33,6 +29,8 @@ WANTED = [
     Completion("text-41", FinishReason.LENGTH, 4),
     Completion("text-42", FinishReason.STOP, 5),
 ]
+
+CUT_OFF = [Completion("", FinishReason.LENGTH, 0)] * 3
 
 
 def request(*, num_prompt_tokens: int = 4, max_tokens: int = 9) -> SamplingRequest:
@@ -79,6 +77,7 @@ def sample(
     api_key: str = "secret",
     model_name: str = "stepmark",
     request_seconds: float = 10.0,
+    max_model_len: int | None = None,
 ) -> list[Completion]:
     """Send the requests one after another; the last one's completions."""
 
@@ -88,6 +87,7 @@ def sample(
             model_name=model_name,
             api_key=api_key,
             request_seconds=request_seconds,
+            max_model_len=max_model_len,
             first_wait_seconds=0.01,
             trust_env=False,
         )
@@ -132,7 +132,21 @@ def test_every_parameter_is_sent(serve: Serve, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "fault",
-    ["429", "500", "503", "truncated", "garbage", "wrong-n", "twice", "abort", "disconnect"],
+    [
+        "408",
+        "425",
+        "429",
+        "500",
+        "503",
+        "529",
+        "599",
+        "truncated",
+        "garbage",
+        "wrong-n",
+        "twice",
+        "abort",
+        "disconnect",
+    ],
 )
 def test_a_passing_fault_is_retried(serve: Serve, tmp_path: Path, fault: str) -> None:
     record = tmp_path / "requests.jsonl"
@@ -175,6 +189,7 @@ def test_retry_after_is_waited_for(serve: Serve) -> None:
     [
         (None, 0),
         ("7", 7),
+        ("9" * 400, 0),
         ("-3", 0),
         ("soon", 0),
         ("nan", 0),
@@ -182,6 +197,12 @@ def test_retry_after_is_waited_for(serve: Serve) -> None:
         ("Wed, 21 Oct 2015 07:28:00 GMT", 0),
         ("Wed, 21 Oct 2099 07:28:00 GMT", 3600),
         ("99999999999999999999 Oct", 0),
+        ("Wed, 21 Oct 99999999999999999999 07:28:00 GMT", 0),
+        ("Wed, 21 Oct 2015 07:28:00 +99999999999999999999", 0),
+        ("Mon, 01 Jan 0001 00:00:00 +2359", 0),
+        ("Fri, 31 Dec 9999 23:59:59 -2359", 3600),
+        ("", 0),
+        (", ,", 0),
     ],
 )
 def test_retry_after_is_read(header: str | None, seconds: float) -> None:
@@ -218,6 +239,27 @@ def test_a_refusal_is_not_retried(serve: Serve, tmp_path: Path) -> None:
 def test_a_hang_ends_after_request_seconds(serve: Serve) -> None:
     with pytest.raises(ServerHangError, match=r"engine.request_seconds=0.3"):
         sample(serve("--faults", "hang"), request(), request_seconds=0.3)
+
+
+def test_a_dripping_answer_ends_after_request_seconds(serve: Serve) -> None:
+    started = time.monotonic()
+    with pytest.raises(ServerHangError, match=r"engine.request_seconds=0.5"):
+        sample(serve("--faults", "drip"), request(), request_seconds=0.5)
+    assert time.monotonic() - started < 5
+
+
+def test_a_lone_surrogate_is_replaced_and_no_fault(serve: Serve, tmp_path: Path) -> None:
+    record = tmp_path / "requests.jsonl"
+    found = sample(serve("--faults", "surrogate", "--record", str(record)), request())
+    assert found == [Completion("a ? b", FinishReason.STOP, 3), *WANTED[1:]]
+    assert len(recorded(record)) == 1
+
+
+@pytest.mark.parametrize("fault", ["garbage", "abort", "truncated", "wrong-n", "500"])
+def test_a_fault_is_said_in_one_line(serve: Serve, fault: str) -> None:
+    with pytest.raises(ServerFaultError) as error:
+        sample(serve("--faults", fault, "--faults-repeat"), request())
+    assert len(str(error.value).splitlines()) == 1
 
 
 def test_nobody_listens() -> None:
@@ -266,3 +308,65 @@ def test_a_prompt_that_fills_the_context_is_cut_off_at_once(
     completions = sample(serve("--max-model-len", "20"), request(num_prompt_tokens=20))
     assert completions == [Completion("", FinishReason.LENGTH, 0)] * 3
     assert "leaves room for 0" in caplog.text
+
+
+@pytest.mark.parametrize(("told", "configured"), [("20", 30), ("30", 20), ("20", None), (None, 20)])
+def test_the_context_is_the_least_of_what_is_told_and_configured(
+    serve: Serve, tmp_path: Path, told: str | None, configured: int | None
+) -> None:
+    record = tmp_path / "requests.jsonl"
+    context = ["--max-model-len", told] if told else ["--tells-no-context"]
+    url = serve(*context, "--record", str(record))
+    requests = [request(num_prompt_tokens=size) for size in (15, 20, 25)]
+    assert sample(url, *requests, max_model_len=configured) == CUT_OFF
+    assert [each["max_tokens"] for each in recorded(record)] == [5]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "This model's maximum context length is 20 tokens. However, you requested 24 tokens",
+        "The decoder prompt (length 21) is longer than the maximum model length of 20.",
+        "The input (24 tokens) is longer than the model's context length (20 tokens).",
+        "Requested tokens (24) exceed context window of 20",
+        'the request exceeds the available context size, try increasing it: {"n_ctx":20}',
+    ],
+)
+def test_a_refusal_that_names_the_context_is_asked_for_less(
+    serve: Serve, tmp_path: Path, caplog: pytest.LogCaptureFixture, said: str
+) -> None:
+    record = tmp_path / "requests.jsonl"
+    refusing = ["--tells-no-context", "--context", "20", "--context-said", said]
+    url = serve(*refusing, "--record", str(record))
+    requests = [request(num_prompt_tokens=size) for size in (15, 20, 25)]
+    assert sample(url, requests[0]) == WANTED
+    assert [each["max_tokens"] for each in recorded(record)] == [9, 5]
+    assert sample(url, *requests) == CUT_OFF
+    assert sample(url, *requests, request()) == WANTED  # the others are served
+    assert "a prompt of 15 tokens leaves room for 5 of max_tokens=9" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "said", ["context_length_exceeded", "maximum context length is 99", "context length 0"]
+)
+def test_a_refusal_that_names_no_usable_context_cuts_the_request_off(
+    serve: Serve, tmp_path: Path, caplog: pytest.LogCaptureFixture, said: str
+) -> None:
+    record = tmp_path / "requests.jsonl"
+    refusing = ["--tells-no-context", "--context", "20", "--context-said", said]
+    url = serve(*refusing, "--record", str(record))
+    assert sample(url, *[request(num_prompt_tokens=15)] * 2) == CUT_OFF
+    assert len(recorded(record)) == 2
+    (warning,) = caplog.messages
+    assert "15 tokens and max_tokens=9 as too long" in warning
+    assert "set engine.max_model_len" in warning
+
+
+def test_a_context_that_shrinks_once_more_cuts_the_request_off(
+    serve: Serve, tmp_path: Path
+) -> None:
+    record = tmp_path / "requests.jsonl"
+    refusing = ["--tells-no-context", "--context", "10"]
+    url = serve(*refusing, "--context-said", "context length is 20", "--record", str(record))
+    assert sample(url, request(num_prompt_tokens=15)) == CUT_OFF
+    assert len(recorded(record)) == 2

@@ -205,11 +205,39 @@ def test_all_servers_down_is_named_after_a_while(servers: Servers) -> None:
         with pytest.raises(EngineError) as error:
             await pool.sample(request(1))
         message = str(error.value)
-        assert "no engine has worked for 1 s" in message
+        assert "no engine has completed a request for 1 s" in message
         assert all(f"{url}/v1/models: ConnectError" in message for url in urls)
         assert "Finished rollouts are kept" in message
 
     use(engine(*urls, startup_seconds=1.0), test)
+
+
+def test_servers_that_are_well_and_complete_nothing_end_the_run(servers: Servers) -> None:
+    urls = [servers.start("--faults", fault, "--faults-repeat") for fault in ("429", "429/1")]
+
+    async def test(pool: EnginePool) -> None:
+        await all_work(pool)
+        requests = [request(10 * i, affinity=f"p{i}") for i in range(6)]
+        results = await asyncio.gather(
+            *(pool.sample(each) for each in requests), return_exceptions=True
+        )
+        for result in results:
+            assert isinstance(result, EngineError)
+            assert "no engine has completed a request for 3 s (engine.startup_se" in str(result)
+            assert all(f"{url}/v1/completions answered 429" in str(result) for url in urls)
+
+    use(engine(*urls, startup_seconds=3.0), test)
+
+
+def test_the_configs_context_holds_where_a_server_tells_none(servers: Servers) -> None:
+    url = servers.start("--tells-no-context")
+
+    async def test(pool: EnginePool) -> None:
+        long = SamplingRequest("Q", tuple(range(40)), 2, 5, SamplingConfig(max_tokens=8))
+        assert await pool.sample(long) == [Completion("", FinishReason.LENGTH, 0)] * 2
+
+    use(engine(url, max_model_len=40), test)
+    assert servers.seeds(url) == []
 
 
 def test_no_server_at_the_beginning_is_named() -> None:

@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,14 +10,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from grading.verdict import Verdict
-from pipeline.errors import ConfigError, DataError, DatasetLockedError
+from pipeline.errors import DataError, DatasetLockedError
 from pipeline.records import FinishReason, Problem, Rollout
-from storage.dataset import dataset_path, read_labels, read_manifest, write_labels, write_manifest
+from storage.dataset import read_manifest, write_manifest
 from storage.files import file_hash, write_json, write_whole
 from storage.journal import Journal, read_rollouts
 from storage.lock import dataset_lock
-from storage.problem_table import read_problems, write_problems
-from storage.schema import LABELS, ROLLOUTS, SCHEMA_VERSION, VERSION_KEY
+from storage.problem_table import write_problems
+from storage.schema import ROLLOUTS, SCHEMA_VERSION, VERSION_KEY
 
 PROBLEM = Problem("p", "Q?", "1", "test", "train")
 
@@ -140,15 +139,6 @@ def test_two_processes_never_hold_one_dataset(tmp_path: Path) -> None:
         pass
 
 
-def test_problems_are_added_once_and_never_change(tmp_path: Path) -> None:
-    other = Problem("q", "R?", "2", "test", "test")
-    write_problems(tmp_path, [PROBLEM])
-    write_problems(tmp_path, [other, PROBLEM])
-    assert read_problems(tmp_path) == [PROBLEM, other]
-    with pytest.raises(DataError, match=r"problem 'p' is stored in .* with another question"):
-        write_problems(tmp_path, [replace(PROBLEM, gold_answer="7")])
-
-
 @pytest.mark.parametrize("damage", ["truncated", "foreign", "columns", "version", "no version"])
 def test_a_bad_file_is_named(tmp_path: Path, damage: str) -> None:
     append(tmp_path, rollout(0))
@@ -176,23 +166,6 @@ def test_a_bad_file_is_named(tmp_path: Path, damage: str) -> None:
         read_rollouts(tmp_path)
 
 
-def test_the_label_snapshot_of_a_split_is_replaced_whole(tmp_path: Path) -> None:
-    empty = LABELS.empty_table()
-    for split in ("train", "dev"):
-        write_labels(tmp_path, split, [empty])
-    folder = tmp_path / "labels"
-    for split in ("train", "dev"):  # a snapshot in two files, as another version may write
-        (folder / f"{split}-00000-of-00001.parquet").rename(
-            folder / f"{split}-00001-of-00002.parquet"
-        )
-    write_labels(tmp_path, "train", [empty])
-    left = sorted(one.name for one in folder.iterdir())
-    assert left == ["dev-00001-of-00002.parquet", "train-00000-of-00001.parquet"]
-    assert read_labels(tmp_path) == []
-    with pytest.raises(DataError, match=r"has no labels; run `stepmark generate --config FILE"):
-        read_labels(tmp_path / "other")
-
-
 def test_the_manifest_lists_every_file_with_its_hash(tmp_path: Path) -> None:
     append(tmp_path, rollout(0))
     write_problems(tmp_path, [PROBLEM])
@@ -210,12 +183,6 @@ def test_the_manifest_lists_every_file_with_its_hash(tmp_path: Path) -> None:
     (tmp_path / "manifest.json").write_text("[1")
     with pytest.raises(DataError, match=r"manifest\.json cannot be read"):
         read_manifest(tmp_path)
-
-
-@pytest.mark.parametrize("address", ["s3://bucket/x", "hf://datasets/a/b", Path("s3://bucket/x")])
-def test_remote_addresses_are_refused(address: str | Path) -> None:
-    with pytest.raises(ConfigError, match="is not a local folder"):
-        dataset_path(address)
 
 
 def test_schemas_have_no_hidden_types() -> None:

@@ -11,8 +11,9 @@ import pytest
 from grading.verdict import Verdict
 from pipeline.errors import DataError
 from pipeline.records import FinishReason, LabeledSolution, Problem, Rollout, StepLabel
-from storage.dataset import read_labels, write_labels
+from storage.dataset import read_labels
 from storage.schema import LABELS, ROLLOUTS
+from storage.snapshots import write_snapshot
 from storage.tables import (
     labels_from_table,
     labels_to_table,
@@ -61,7 +62,7 @@ def written(tmp_path: Path, hard_threshold: float = 0.0) -> Path:
         grader_versions=["v", "w"],
         hard_threshold=hard_threshold,
     )
-    write_labels(tmp_path, "train", [table])
+    write_snapshot(tmp_path, [("train", table)], {}, keep=1)
     return tmp_path / "labels" / "train-00000-of-00001.parquet"
 
 

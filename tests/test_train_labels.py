@@ -12,7 +12,8 @@ from transformers import PreTrainedTokenizerFast
 
 from pipeline.errors import ConfigError, DataError
 from train.config import TrainConfig, fill_template
-from train.labels import EncodedLabels, encode_labels, read_labels
+from train.encoded_labels import EncodedLabels, encode_labels
+from train.labels import read_labels
 
 Row = dict[str, Any]
 
@@ -32,7 +33,6 @@ def make_row(name: str, *, num_steps: int = 2, **changes: Any) -> Row:
 
 
 def write(folder: Path, rows: list[Row], *, name: str = "train-00000") -> Path:
-    (folder / "labels").mkdir(exist_ok=True)
     schema = pa.schema(
         {
             "problem_id": pa.string(),
@@ -46,7 +46,7 @@ def write(folder: Path, rows: list[Row], *, name: str = "train-00000") -> Path:
         }
     )
     table = pa.Table.from_pylist(rows, schema=schema)
-    pq.write_table(table, folder / "labels" / f"{name}.parquet")
+    pq.write_table(table, folder / f"{name}.parquet")
     return folder
 
 
@@ -67,6 +67,7 @@ def encode(tmp_path: Path, tokenizer: PreTrainedTokenizerFast) -> Encode:
     def run(rows: list[Row], *, max_length: int = 1000, **config: Any) -> EncodedLabels:
         return encode_labels(
             write(tmp_path, rows),
+            tmp_path / "encoded.arrow",
             tokenizer=tokenizer,
             config=TrainConfig(**({"validation_share": 0.0} | config)),
             max_length=max_length,
@@ -93,6 +94,14 @@ def test_only_the_split_asked_for_is_read(tmp_path: Path) -> None:
     assert [row.solution_id for row in read_labels(tmp_path, split="test")] == ["solution-c"]
     with pytest.raises(ConfigError, match="no split 'validation'"):
         list(read_labels(tmp_path, split="validation"))
+
+
+def test_a_folder_of_any_name_and_a_split_of_any_name_are_read(tmp_path: Path) -> None:
+    folder = tmp_path / "a[1] *x"
+    folder.mkdir()
+    write(folder, [make_row("a")], name="held_out-00000-of-00001")
+    (folder / "manifest.json").write_text("{}")
+    assert [row.problem_id for row in read_labels(folder, split="held_out")] == ["problem-a"]
 
 
 BAD_ROWS = {
@@ -134,7 +143,7 @@ def test_a_solution_without_steps_is_named(tmp_path: Path) -> None:
 def test_missing_damaged_and_foreign_files_are_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no Parquet files; make labels first"):
         list(read_labels(tmp_path, split="train"))
-    file = write(tmp_path, [make_row("a")]) / "labels" / "train-00000.parquet"
+    file = write(tmp_path, [make_row("a")]) / "train-00000.parquet"
     whole = file.read_bytes()
     file.write_bytes(whole[: len(whole) // 2])
     with pytest.raises(DataError, match="cannot be read as Parquet"):
@@ -160,7 +169,7 @@ def test_what_is_left_out_is_counted(encode: Encode) -> None:
     assert [solution.targets for solution in labels.train] == [(0.75,) * 3, (0.5, None)]
     assert [solution.num_targets for solution in labels.train] == [3, 1]
     assert labels.train[0].encoded.step_positions == (34, 41, 48)
-    assert labels.validation == ()
+    assert len(labels.validation) == 0
 
 
 def test_nothing_left_says_why(encode: Encode) -> None:

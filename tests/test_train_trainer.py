@@ -7,103 +7,47 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 import torch
 from safetensors import safe_open
-from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import (
     AutoModelForTokenClassification,
     AutoTokenizer,
     BertConfig,
     BertForMaskedLM,
-    LlamaConfig,
     LlamaForCausalLM,
-    PreTrainedTokenizerFast,
     TrainingArguments,
 )
 
 from pipeline.errors import ConfigError, DataError
 from search.scoring import StepScorer
-from train.config import TrainConfig
+from tests.tiny_training import MAX_POSITIONS, make_base, make_config, save_tokenizer, write_labels
+from train.batches import Collator
+from train.config import StepWeight
 from train.encode import EncodedSteps, encode_steps, fill
-from train.labels import EncodedSolution
+from train.encoded_labels import EncodedSolution
 from train.model import load_base, score_encoded
+from train.report import TrainReport
 from train.scorer import PrmScorer
-from train.trainer import PrmTrainer, TrainReport, collate, train_prm, training_features
-
-MAX_POSITIONS = 96
-
-
-def save_tokenizer(folder: Path) -> int:
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    vocabulary = {piece: index for index, piece in enumerate(["<end>", *alphabet])}
-    tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<end>")
-    fast.save_pretrained(folder)
-    return len(vocabulary)
+from train.trainer import PrmTrainer, train_prm
 
 
 @pytest.fixture(scope="module")
 def base_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("base")
-    torch.manual_seed(1)
-    config = LlamaConfig(
-        vocab_size=save_tokenizer(folder),
-        hidden_size=32,
-        intermediate_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        num_key_value_heads=2,
-        max_position_embeddings=MAX_POSITIONS,
-        tie_word_embeddings=True,
-        bos_token_id=None,
-        eos_token_id=0,
-    )
-    LlamaForCausalLM(config).save_pretrained(folder)
-    return folder
+    return make_base(tmp_path_factory.mktemp("base"))
 
 
 @pytest.fixture(scope="module")
-def dataset_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """96 solutions of 2 to 4 steps. A step with `!` is bad, and so are all after it."""
-    rng = random.Random(5)
-    names = ["problem_id", "question", "solution_id", "steps", "num_correct", "num_incorrect"]
-    columns: dict[str, list[Any]] = {name: [] for name in [*names, "mc_value", "hard_label"]}
-    for index in range(96):
-        marks = [rng.choice("==!") for _ in range(rng.randint(2, 4))]
-        good = ["!" not in marks[: step + 1] for step in range(len(marks))]
-        correct = [9 if is_good else 0 for is_good in good]
-        row = (f"p{index % 48}", f"sum {index % 48}?", f"s{index}")
-        row += ([f"\n{rng.randint(1, 99)}{mark}" for mark in marks],)
-        row += (correct, [10 - num for num in correct], [num / 10 for num in correct], good)
-        for name, value in zip(columns, row, strict=True):
-            columns[name].append(value)
-    folder = tmp_path_factory.mktemp("dataset")
-    (folder / "labels").mkdir()
-    pq.write_table(pa.table(columns), folder / "labels" / "train-00000.parquet")
-    return folder
-
-
-def make_config(base_path: Path, **changes: Any) -> TrainConfig:
-    defaults: dict[str, Any] = {
-        "base_model": str(base_path),
-        "learning_rate": 1e-2,
-        "epochs": 20,
-        "batch_size": 8,
-        "validation_share": 0.25,
-    }
-    return TrainConfig(**(defaults | changes))
+def labels_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_labels(tmp_path_factory.mktemp("labels"))
 
 
 @pytest.fixture(scope="module")
 def trained(
-    base_path: Path, dataset_path: Path, tmp_path_factory: pytest.TempPathFactory
+    base_path: Path, labels_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Path, TrainReport]:
     out = tmp_path_factory.mktemp("out") / "prm"
-    return out, train_prm(dataset_path, out, make_config(base_path))
+    return out, train_prm(labels_path, out, make_config(base_path))
 
 
 ITEMS = [
@@ -139,6 +83,7 @@ def test_the_folder_is_plain_and_complete(trained: tuple[Path, TrainReport]) -> 
         "tokenizer.json",
         "tokenizer_config.json",
         "train_report.json",
+        "README.md",
     }
     assert [entry.name for entry in out.parent.iterdir()] == ["prm"]
     written = json.loads((out / "train_report.json").read_text())
@@ -200,6 +145,8 @@ def _solutions() -> list[EncodedSolution]:
             EncodedSteps(tuple(rng.randint(1, 200) for _ in range(length)), positions, 0, 0),
             targets,
             tuple(bool(target) for target in targets),
+            tuple(round(8 * (target or 0.0)) for target in targets),
+            tuple(0 if target is None else 8 for target in targets),
         )
         for length, positions, targets in rows
     ]
@@ -216,15 +163,17 @@ def test_the_loss_is_the_mean_over_labelled_steps(base_path: Path) -> None:
         if target is not None
     ]
     assert len(errors) == 5
-    batch = collate(training_features(solutions))
+    collate = Collator(packing=False, weight=StepWeight.NONE)
+    batch = collate(solutions)
     assert batch["input_ids"].shape == (3, 13)
     assert batch["attention_mask"].sum(1).tolist() == [10, 8, 13]
-    assert batch["step_positions"].tolist() == [[4, 9, 0], [6, 0, 0], [3, 7, 11]]
-    trainer = PrmTrainer(model=model, args=_arguments(base_path))
+    assert batch["rows_N"].tolist() == [0, 0, 1, 2, 2, 2]
+    assert batch["columns_N"].tolist() == [4, 9, 6, 3, 7, 11]
+    trainer = PrmTrainer(config=make_config(base_path), model=model, args=_arguments(base_path))
     loss = trainer.compute_loss(model, batch)
     assert loss.item() == pytest.approx(sum(errors) / 5, abs=1e-6)
     halves = [
-        trainer.compute_loss(model, collate(training_features(part)), num_items_in_batch=5).item()
+        trainer.compute_loss(model, collate(part), num_items_in_batch=5).item()
         for part in (solutions[:1], solutions[1:])
     ]
     assert sum(halves) == pytest.approx(loss.item(), abs=1e-6)
@@ -240,7 +189,7 @@ def _weights(folder: Path) -> dict[str, torch.Tensor]:
 
 
 def test_accumulation_weighs_every_step_alike(
-    base_path: Path, dataset_path: Path, tmp_path: Path
+    base_path: Path, labels_path: Path, tmp_path: Path
 ) -> None:
     trained = []
     for batch_size, gradient_accumulation in ((8, 1), (2, 4)):
@@ -252,7 +201,7 @@ def test_accumulation_weighs_every_step_alike(
             batch_size=batch_size,
             gradient_accumulation=gradient_accumulation,
         )
-        report = train_prm(dataset_path, out, config)
+        report = train_prm(labels_path, out, config)
         trained.append((report.epoch_losses, _weights(out)))
     (losses, weights), (other_losses, other_weights) = trained
     assert losses == pytest.approx(other_losses, abs=1e-4)
@@ -261,14 +210,14 @@ def test_accumulation_weighs_every_step_alike(
 
 
 def test_same_seed_same_weights_and_progress_counts_up(
-    base_path: Path, dataset_path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    base_path: Path, labels_path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     calls: list[tuple[int, int]] = []
 
     def run(name: str, seed: int) -> bytes:
         config = make_config(base_path, epochs=1, seed=seed)
         train_prm(
-            dataset_path, tmp_path / name, config, on_progress=lambda *call: calls.append(call)
+            labels_path, tmp_path / name, config, on_progress=lambda *call: calls.append(call)
         )
         return (tmp_path / name / "model.safetensors").read_bytes()
 
@@ -280,25 +229,25 @@ def test_same_seed_same_weights_and_progress_counts_up(
 
 
 def test_an_interrupted_run_leaves_the_earlier_model(
-    base_path: Path, dataset_path: Path, tmp_path: Path
+    base_path: Path, labels_path: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "prm"
     config = make_config(base_path, epochs=1)
-    train_prm(dataset_path, out, config)
+    train_prm(labels_path, out, config)
     before = (out / "model.safetensors").read_bytes()
 
     def interrupt(num_done: int, total: int) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        train_prm(dataset_path, out, config.model_copy(update={"seed": 9}), on_progress=interrupt)
+        train_prm(labels_path, out, config.model_copy(update={"seed": 9}), on_progress=interrupt)
     assert (out / "model.safetensors").read_bytes() == before
     assert [entry.name for entry in tmp_path.iterdir()] == ["prm"]
 
 
-def test_unusable_input_is_named(base_path: Path, dataset_path: Path, tmp_path: Path) -> None:
+def test_unusable_input_is_named(base_path: Path, labels_path: Path, tmp_path: Path) -> None:
     run: Callable[..., Any] = lambda out, **changes: train_prm(  # noqa: E731
-        dataset_path, out, make_config(base_path, **changes)
+        labels_path, out, make_config(base_path, **changes)
     )
     with pytest.raises(ConfigError, match="not a PRM trained by stepmark"):
         run(base_path)
@@ -331,16 +280,16 @@ def test_head_dropout_is_off_whatever_it_is_called(base_path: Path, tmp_path: Pa
 
 
 @pytest.fixture
-def earlier(base_path: Path, dataset_path: Path, tmp_path: Path) -> tuple[Path, bytes]:
+def earlier(base_path: Path, labels_path: Path, tmp_path: Path) -> tuple[Path, bytes]:
     """An earlier PRM, the only thing in its folder, and its weights."""
     out = tmp_path / "prm"
-    train_prm(dataset_path, out, make_config(base_path, epochs=1))
+    train_prm(labels_path, out, make_config(base_path, epochs=1))
     return out, (out / "model.safetensors").read_bytes()
 
 
 @pytest.mark.parametrize("validation_share", [0.0, 0.25])
 def test_a_training_that_diverged_saves_nothing(
-    base_path: Path, dataset_path: Path, earlier: tuple[Path, bytes], validation_share: float
+    base_path: Path, labels_path: Path, earlier: tuple[Path, bytes], validation_share: float
 ) -> None:
     out, before = earlier
     changes = {"learning_rate": 1e38, "warmup_ratio": 0.0, "validation_share": validation_share}
@@ -348,36 +297,36 @@ def test_a_training_that_diverged_saves_nothing(
     for settings in ({"epochs": 3}, {"epochs": 1, "batch_size": 2**16}):
         config = make_config(base_path, **changes | settings)
         with pytest.raises(DataError, match=r"training diverged: after \d+ updates") as error:
-            train_prm(dataset_path, out, config)
+            train_prm(labels_path, out, config)
         assert "lower train.learning_rate (it is 1e+38)" in str(error.value)
         assert (out / "model.safetensors").read_bytes() == before
         assert [entry.name for entry in out.parent.iterdir()] == ["prm"]
 
 
-def test_damaged_base_models_are_named(base_path: Path, dataset_path: Path, tmp_path: Path) -> None:
+def test_damaged_base_models_are_named(base_path: Path, labels_path: Path, tmp_path: Path) -> None:
     model = LlamaForCausalLM.from_pretrained(base_path)
     with torch.no_grad():
         model.model.norm.weight.fill_(float("nan"))
     save_tokenizer(tmp_path / "base")
     model.save_pretrained(tmp_path / "base")
     with pytest.raises(DataError, match="base model gives outputs that are not finite"):
-        train_prm(dataset_path, tmp_path / "prm", make_config(tmp_path / "base"))
+        train_prm(labels_path, tmp_path / "prm", make_config(tmp_path / "base"))
     weights = tmp_path / "base" / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:1000])
     with pytest.raises(ConfigError, match=r"base_model = .* cannot be loaded"):
-        train_prm(dataset_path, tmp_path / "prm", make_config(tmp_path / "base"))
+        train_prm(labels_path, tmp_path / "prm", make_config(tmp_path / "base"))
     assert [entry.name for entry in tmp_path.iterdir()] == ["base"]
 
 
 def test_a_full_disk_keeps_the_earlier_model(
-    base_path: Path, dataset_path: Path, earlier: tuple[Path, bytes]
+    base_path: Path, labels_path: Path, earlier: tuple[Path, bytes]
 ) -> None:
     out, before = earlier
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) // 2, limits[1]))
     try:
         with pytest.raises(DataError, match=r"cannot be written to .*prm \(.*\); free space"):
-            train_prm(dataset_path, out, make_config(base_path, epochs=1, seed=9))
+            train_prm(labels_path, out, make_config(base_path, epochs=1, seed=9))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert (out / "model.safetensors").read_bytes() == before

@@ -22,7 +22,13 @@ def next_prefix(solution: Solution, *, is_right: bool) -> Node | None:
     if is_right:
         return None
     nodes = solution.nodes
-    wrong = (i for i, node in enumerate(nodes) if node.is_settled and not node.tally.correct)
-    high = next(wrong, len(nodes))
+    high = next((i for i, node in enumerate(nodes) if _is_wrong(node)), len(nodes))
     low = 1 + max((i for i in range(high) if nodes[i].tally.correct), default=-1)
-    return nodes[(low + high) // 2] if low < high else None  # neither right nor settled
+    unknown = [i for i in range(low, high) if not nodes[i].is_settled]
+    middle = (low + high) // 2
+    return nodes[min(unknown, key=lambda i: abs(i - middle))] if unknown else None
+
+
+def _is_wrong(node: Node) -> bool:
+    """Settled, and not only by undecided rollouts, which say nothing."""
+    return node.is_settled and node.tally.graded > 0 and not node.tally.correct

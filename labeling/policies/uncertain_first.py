@@ -1,9 +1,9 @@
 """Spend a budget on the widest intervals, wherever they are.
 
 First every prefix gets `min_rollouts`; then, round by round over all problems, the prefixes
-with the widest 95 % intervals get `increment` more, until the budget is met or none is
-wider than `max_interval_width`. This is the greedy rule of uncertainty sampling (Lewis and
-Gale, arXiv cmp-lg/9407020), on the interval of an MC value.
+with the widest 95 % intervals get `increment` more, however many they have already, until
+the budget is met or none is wider than `max_interval_width`. This is the greedy rule of
+uncertainty sampling (Lewis and Gale, arXiv cmp-lg/9407020), on the interval of an MC value.
 
 Needs a budget. A round looks at all problems, so their trees stay in memory (counts and
 texts of all rollouts). How far a run comes depends on its budget, so labels are made of all
@@ -33,18 +33,30 @@ def widest(
     num_nodes: int,
     max_rollouts: int | None = None,
 ) -> list[Node]:
-    """At most `num_nodes` of the `wide` nodes, the widest first."""
-    chosen = wide(nodes, config, max_rollouts=max_rollouts)
-    return nlargest(num_nodes, chosen, key=lambda node: (width(node), node.prefix.prefix_id))
+    """At most `num_nodes` of the `wide` nodes, first those where a draw narrows most.
+
+    An undecided rollout narrows nothing: the width counts as far as rollouts are graded.
+    """
+
+    def urgency(node: Node) -> tuple[float, str]:
+        graded_share = node.tally.graded / node.tally.total if node.tally.total else 1.0
+        return (width(node) * graded_share, node.prefix.prefix_id)
+
+    return nlargest(num_nodes, wide(nodes, config, max_rollouts=max_rollouts), key=urgency)
 
 
 def wide(
     nodes: Iterable[Node], config: AllocationConfig, *, max_rollouts: int | None = None
 ) -> Iterator[Node]:
-    """The nodes wider than the target that have fewer than `max_rollouts`, passes included."""
+    """The nodes wider than the target that have fewer than `max_rollouts`, passes included.
+
+    Not those of whose first `min_rollouts` none could be graded: more would tell no more.
+    """
     for node in nodes:
-        is_full = max_rollouts is not None and node.tally.total >= max_rollouts
-        if not is_full and width(node) > config.max_interval_width:
+        tally = node.tally
+        is_full = max_rollouts is not None and tally.total >= max_rollouts
+        is_hopeless = not tally.graded and tally.total >= config.min_rollouts
+        if not (is_full or is_hopeless) and width(node) > config.max_interval_width:
             yield node
 
 

@@ -3,15 +3,16 @@
 An engine that faults is put aside, and its requests go to the others (`routing`). After a
 pause, which doubles from fault to fault, it is revived and gets requests again. A request is
 given up after `MAX_FAULTS` faults of its own, so that one that kills engines cannot kill all
-for ever. The run ends when every engine is lost for good, or none has worked for
-`patience_seconds`. A request sent again keeps its seeds, so where the engine is deterministic
-no fault shows in the completions.
+for ever. The run ends when every engine is lost for good, or each has failed for
+`patience_seconds` without completing a request. That an engine is revived proves nothing: a
+server may answer `/health` and no request. A request sent again keeps its seeds, so where the
+engine is deterministic no fault shows in the completions.
 """
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Generator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -24,6 +25,7 @@ from pipeline.samplers.sampler import (
     EngineFaultError,
     SamplingRequest,
 )
+from pipeline.samplers.waiting import said_while_waiting
 
 logger = logging.getLogger(__name__)
 
@@ -101,7 +103,9 @@ class EnginePool:
         self._router = Router(names, capacity=capacity)
         self._patience_seconds = patience_seconds
         self._tasks: set[asyncio.Task[None]] = set()
-        self._waits_for_any: asyncio.TimerHandle | None = None
+        self._num_asking = 0
+        self._patience: asyncio.Task[None] | None = None
+        self._patience_ends_at: float | None = None
 
     @property
     def num_engines(self) -> int:
@@ -115,16 +119,16 @@ class EnginePool:
 
     async def start(self) -> None:
         """Revive all members; returns once one works."""
-        self._expect_one()
-        for index in range(len(self._states)):
-            self._revive_later(index, pause=0.0)
-        async with self._router.place("", 0):
-            pass
+        with self._asking():
+            for index in range(len(self._states)):
+                self._revive_later(index, pause=0.0)
+            async with self._router.place("", 0):
+                pass
 
     async def aclose(self) -> None:
         """End what runs in the background; requests still waiting fail."""
-        if self._waits_for_any is not None:
-            self._waits_for_any.cancel()
+        if self._patience is not None:
+            self._tasks.add(self._patience)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -132,6 +136,10 @@ class EnginePool:
 
     async def sample(self, request: SamplingRequest) -> list[Completion]:
         """See `Sampler.sample`; a request that outlives an engine is sent to another."""
+        with self._asking():
+            return await self._sample(request)
+
+    async def _sample(self, request: SamplingRequest) -> list[Completion]:
         num_faults = 0
         while True:
             async with self._router.place(request.affinity, request.num_samples) as index:
@@ -149,8 +157,32 @@ class EnginePool:
                             f"{fault}"
                         ) from fault
                 else:
-                    state.pause_seconds = FIRST_PAUSE_SECONDS
+                    self._note_success(state)
                     return completions
+
+    @contextmanager
+    def _asking(self) -> Generator[None]:
+        """Patience runs while somebody waits; what failed before the first is forgiven."""
+        if not self._num_asking:
+            for state in self._states:
+                state.failing_since = None if state.is_up else _now()
+        self._num_asking += 1
+        self._judge()
+        try:
+            yield
+        finally:
+            self._num_asking -= 1
+            self._judge()
+
+    def _note_success(self, state: "_State") -> None:
+        if state.is_up and state.is_on_trial:
+            logger.warning("%s works again", state.member.name)
+            state.is_on_trial = False
+        state.pause_seconds = FIRST_PAUSE_SECONDS
+        if state.failing_since is not None:
+            # one that is aside has finished what it began before
+            state.failing_since = None if state.is_up else _now()
+            self._judge()
 
     def _put_aside(self, index: int, fault: EngineFaultError) -> None:
         state = self._states[index]
@@ -158,12 +190,13 @@ class EnginePool:
         if not state.is_up:
             return
         state.is_up = False
+        if state.failing_since is None:
+            state.failing_since = _now()
         self.num_faults += 1
         pause = max(state.next_pause(), fault.retry_after_seconds)
         logger.warning("%s is put aside for %.1f s: %s", state.member.name, pause, fault)
         self._router.put_aside(index)
-        if not self._router.num_up:
-            self._expect_one()
+        self._judge()
         self._revive_later(index, pause=pause)
 
     def _revive_later(self, index: int, *, pause: float) -> None:
@@ -203,12 +236,13 @@ class EnginePool:
     def _bring_back(self, index: int) -> None:
         state = self._states[index]
         if state.num_revivals:
-            logger.warning("%s works again", state.member.name)
-        state.is_up = True
+            logger.info("%s is tried again", state.member.name)
+            state.is_on_trial = True
+        else:
+            state.failing_since = None  # that it starts was in doubt until now
+        state.is_up, state.up_since = True, _now()
         state.num_revivals += 1
-        if self._waits_for_any is not None:
-            self._waits_for_any.cancel()
-            self._waits_for_any = None
+        self._judge()
         self._router.bring_back(index)
 
     def _lose(self, state: "_State", error: EngineLostError) -> None:
@@ -216,30 +250,57 @@ class EnginePool:
         state.last_fault, state.is_lost = error, True
         if all(each.is_lost for each in self._states):
             self._router.fail(self._failure("every engine is lost"))
+        self._judge()
 
-    def _expect_one(self) -> None:
-        """Fail unless an engine works within the patience."""
-        if self._waits_for_any is not None:
-            self._waits_for_any.cancel()
-        reason = f"no engine has worked for {self._patience_seconds:g} s (engine.startup_seconds)"
-        self._waits_for_any = asyncio.get_running_loop().call_later(
-            self._patience_seconds, lambda: self._router.fail(self._failure(reason))
-        )
+    def _judge(self) -> None:
+        """Fail, now or when it is time, where every engine has failed for the patience."""
+        failing = [state.failing_since for state in self._states if not state.is_lost]
+        since = [each for each in failing if each is not None]
+        is_in_doubt = bool(self._num_asking and since) and len(since) == len(failing)
+        ends_at = max(since) + self._patience_seconds if is_in_doubt else None
+        if ends_at != self._patience_ends_at:
+            self._patience_ends_at = ends_at
+            if self._patience is not None:
+                self._patience.cancel()
+            self._patience = None if ends_at is None else asyncio.create_task(self._wait(ends_at))
+        elif ends_at is not None and _now() >= ends_at:
+            self._fail_unless_up(ends_at)
+
+    async def _wait(self, ends_at: float) -> None:
+        async with said_while_waiting(self._said, of_seconds=self._patience_seconds):
+            await asyncio.sleep(ends_at - _now())
+        self._fail_unless_up(ends_at)
+
+    def _fail_unless_up(self, ends_at: float) -> None:
+        """An engine that was brought back before may still finish what it has begun."""
+        if any(state.is_up and state.up_since < ends_at for state in self._states):
+            return
+        is_started = any(state.num_revivals for state in self._states)
+        done = "completed a request" if is_started else "worked"
+        seconds = f"{self._patience_seconds:g} s (engine.startup_seconds)"
+        self._router.fail(self._failure(f"no engine has {done} for {seconds}"))
 
     def _failure(self, reason: str) -> EngineError:
+        return EngineError(
+            f"{reason} ({self._said()}). Finished rollouts are kept; run the same command again to "
+            "continue."
+        )
+
+    def _said(self) -> str:
+        """What each engine's last fault was."""
         said = "; ".join(
             f"{state.member.name}: {state.last_fault or 'still starting'}"
             for state in self._states[:_MAX_NAMED]
         )
         others = len(self._states) - _MAX_NAMED
-        more = f"; and {others} more" if others > 0 else ""
-        return EngineError(
-            f"{reason} ({said}{more}). Finished rollouts are kept; run the same command again to "
-            "continue."
-        )
+        return f"{said}; and {others} more" if others > 0 else said
 
 
 _MAX_NAMED = 8
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
 
 
 @dataclass(slots=True, eq=False)
@@ -248,6 +309,11 @@ class _State:
     is_up: bool = False
     is_lost: bool = False
     num_revivals: int = 0
+    failing_since: float | None = None
+    """Its first fault since it last completed a request; loop time, as `up_since`."""
+    up_since: float = 0.0
+    is_on_trial: bool = False
+    """Revived, with nothing completed since."""
     pause_seconds: float = FIRST_PAUSE_SECONDS
     """The next one; doubles until a request succeeds."""
     last_fault: StepmarkError | None = None

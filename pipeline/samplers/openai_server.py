@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from urllib.parse import urlsplit
 
-from pipeline.config import EngineConfig, ModelConfig, server_root
+from pipeline.config import EngineConfig, ModelConfig, served_name, server_root
 from pipeline.errors import ConfigError
 from pipeline.samplers.engine_pool import EnginePool, open_pool
 from pipeline.samplers.openai_client import CompletionsClient, ServerFaultError
@@ -79,8 +79,9 @@ def _client(
 ) -> CompletionsClient:
     return CompletionsClient(
         url,
-        model_name=engine.served_model or model.name,
+        model_name=served_name(model, engine),
         api_key=api_key,
         request_seconds=engine.request_seconds,
+        max_model_len=engine.max_model_len,
         trust_env=urlsplit(url).hostname not in _LOOPBACK,
     )

@@ -106,7 +106,8 @@ def _connection(ray: Any, engine: EngineConfig) -> Generator[None]:
     except (ConnectionError, OSError, RuntimeError, ValueError) as error:
         raise EngineError(
             f"engine.ray_address = {engine.ray_address!r}: no connection to Ray: {error}; start it "
-            "with `ray start --head`, run stepmark on a node of the cluster, and see "
+            "with `ray start --head`, run stepmark on a node of the cluster, set RAY_AUTH_MODE as "
+            "for `ray start` (token where it says that token authentication is enabled), and see "
             "docs/cluster.md"
         ) from error
     try:

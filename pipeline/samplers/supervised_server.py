@@ -19,6 +19,7 @@ from pipeline.errors import EngineError
 from pipeline.samplers.openai_client import CompletionsClient, ServerFaultError, ServerHangError
 from pipeline.samplers.process_group import ProcessGroup, end_orphan
 from pipeline.samplers.sampler import Completion, SamplingRequest
+from pipeline.samplers.waiting import said_while_waiting
 
 logger = logging.getLogger(__name__)
 
@@ -181,14 +182,16 @@ class SupervisedServer:
         return is_alive and await self._clients[-1].is_healthy()
 
     async def _wait_ready(self, group: ProcessGroup, client: CompletionsClient) -> None:
-        started = time.monotonic()
-        while not await client.is_healthy(seconds=2.0):
-            if not group.is_alive():
-                raise self._startup_error(group, "ended while starting")
-            if time.monotonic() - started > self._plan.startup_seconds:
-                reason = f"was not ready in engine.startup_seconds={self._plan.startup_seconds:g}"
-                raise self._startup_error(group, reason)
-            await asyncio.sleep(0.1)
+        started, seconds = time.monotonic(), self._plan.startup_seconds
+        log = f"{self._plan.name} to start (its log: {self._plan.log_path})"
+        async with said_while_waiting(lambda: log, of_seconds=seconds):
+            while not await client.is_healthy(seconds=2.0):
+                if not group.is_alive():
+                    raise self._startup_error(group, "ended while starting")
+                if time.monotonic() - started > seconds:
+                    reason = f"was not ready in engine.startup_seconds={seconds:g}"
+                    raise self._startup_error(group, reason)
+                await asyncio.sleep(0.1)
         max_model_len = await client.load_model_card()
         logger.info(
             "%s ready in %.1f s at %s, process group %d, context %s tokens",

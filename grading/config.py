@@ -30,9 +30,11 @@ class GradingConfig(BaseModel):
     )
 
     profile: GradingProfile = GradingProfile.AUTO
+    """Where a final answer is looked for first."""
     deadline_seconds: Annotated[float, Field(gt=0, le=60)] = 1.5
     """Wall time of one symbolic comparison, counted from the worker's start on it."""
     workers: Annotated[int, Field(ge=1, le=256)] = 1
+    """Processes for symbolic comparisons; they have no say in a verdict."""
     memory_mb: Annotated[int, Field(ge=256)] = 1024
     """Address-space limit of one worker, in MiB."""
     jobs_per_worker: Annotated[int, Field(ge=1)] = 2000

@@ -38,7 +38,7 @@ class Allocator:
         self._config = config
         self._num_wanted = _POLICIES[config.policy]
         if config.reuse and reuse_solutions:
-            tree.hand_down_solutions()
+            tree.hand_down_solutions(counts_own=config.policy in _FOR_HARD_LABELS)
         self._open = list(tree.nodes.values())
 
     def ask(self) -> list[Ask]:
@@ -122,6 +122,8 @@ class Allocator:
 def _base_of_uncertain_first(tally: Tally, config: AllocationConfig) -> int:
     return uncertain_first.num_wanted_at_first(tally.total, config)
 
+
+_FOR_HARD_LABELS = (AllocationPolicy.FIRST_SUCCESS, AllocationPolicy.FIRST_ERROR)
 
 _POLICIES: dict[AllocationPolicy, Callable[[Tally, AllocationConfig], int]] = {
     AllocationPolicy.FIXED: fixed.num_wanted,

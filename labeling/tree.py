@@ -11,14 +11,17 @@ Whether a text passes is decided by the text up to the node's end and whether wh
 the end follows, and by nothing after that: an ending that chose would bias what it ends in.
 So a text passes that stops at the node, that adds the answer line to its last step, or that
 is divided into steps otherwise further on. Left out is what goes on in the node's last word
-("= 5" and "= 56"), though a fresh rollout may write that, too. A solution always goes on
-after its own prefixes, for otherwise they would be no nodes: one count of a node that is
-chosen by its ending (docs/decisions/0004).
+("= 5" and "= 56"), though a fresh rollout may write that, too.
+
+A prefix becomes a node because a solution goes on after it, so the ending of the first
+solution that does, and of those before it, are chosen by what follows the node. Of the
+solutions only the later ones count for a node (`hand_down_solutions`).
 
 A pass that was cut off at `max_tokens` had fewer tokens left than a fresh rollout would
 have; it counts as it is, since leaving it out would choose by outcome.
 """
 
+import math
 from bisect import insort
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -88,6 +91,8 @@ class Node:
     num_counted: int = 0
     num_pending: int = 0
     is_settled: bool = False
+    first_solution: float = math.inf
+    """The index of the first solution that goes on after this prefix."""
 
     @property
     def next_index(self) -> int:
@@ -160,10 +165,18 @@ class PrefixTree:
         else:
             self._without_node.setdefault(rollout.prefix_id, []).append(rollout)
 
-    def hand_down_solutions(self) -> None:
-        """Count the solutions' own endings for the nodes that they pass through."""
+    def hand_down_solutions(self, *, counts_own: bool = False) -> None:
+        """Count the solutions' endings for the nodes of earlier ones that they pass through.
+
+        With `counts_own` for their own nodes, too: that a right solution came of a prefix
+        proves a hard label, but biases a soft one.
+        """
         for solution in self.solutions:
-            _count_passes(self.root, solution.rollout)
+            index = solution.rollout.rollout_index
+            for node in solution.nodes:
+                node.first_solution = min(node.first_solution, index)
+        for solution in self.solutions:
+            _count_passes(self.root, solution.rollout, counts_own=counts_own)
 
     def hand_down(self, node: Node, *, since: int = 0) -> None:
         """Count the node's counted fresh rollouts for the nodes that they pass through.
@@ -172,7 +185,7 @@ class PrefixTree:
         """
         if node.children:
             for index in range(since, node.num_counted):
-                _count_passes(node, node.fresh[index])
+                _count_passes(node, node.fresh[index], counts_own=True)
 
     def _nodes_of(self, steps: tuple[str, ...]) -> tuple[Node, ...]:
         nodes: list[Node] = []
@@ -190,16 +203,20 @@ class PrefixTree:
         return tuple(nodes)
 
 
-def _count_passes(origin: Node, rollout: Rollout) -> None:
-    """Count a rollout of `origin` for each node below that it passes through."""
+def _count_passes(origin: Node, rollout: Rollout, *, counts_own: bool) -> None:
+    """Count a rollout of `origin` for each node below that it passes through.
+
+    Without `counts_own` not for those that this solution or a later one has brought.
+    """
     reached = [(origin, 0)]
     while reached:
         node, start = reached.pop()
         for step, child in node.children.items():
             end = start + len(step)
             if rollout.text.startswith(step, start) and _ends_a_step(rollout, end):
-                child.tally.add(rollout)
-                child.tally.reused += 1
+                if counts_own or rollout.rollout_index > child.first_solution:
+                    child.tally.add(rollout)
+                    child.tally.reused += 1
                 reached.append((child, end))
 
 

@@ -77,13 +77,13 @@ def test_outcomes_are_those_that_the_label_counts_in_index_order() -> None:
 
 
 def test_reused_rollouts_come_first() -> None:
-    solution = rollout((), 0, "a\nb\nend", "+")
+    solutions = [rollout((), 0, "a\nb\nend", "-"), rollout((), 1, "a\nelse", "+")]
     below = [rollout(("a",), 0, "\nb\nend", "-"), rollout(("a",), 1, "\nc\nend", "+")]
-    stored = [solution, *below, *rollouts(("a", "\nb"), "+-")]
+    stored = [*solutions, *below, *rollouts(("a", "\nb"), "+-")]
     allocation = AllocationConfig(policy=AllocationPolicy.FIXED, num_rollouts=3)
     assert list(prefix_outcomes(PROBLEM, stored, steps=STEPS, allocation=allocation)) == [
-        [True, False, True],  # the solution's own ending, then its two
-        [True, False, True],  # the two of them that pass, then the first of its own
+        [True, False, True],  # the second solution's ending, then its two
+        [False, True, False],  # the one of them that passes, then its own two
     ]
 
 

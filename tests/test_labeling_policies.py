@@ -105,10 +105,10 @@ def test_fixed_samples_only_the_deficit() -> None:
         lambda steps, index: ("\ns1\nw" if index < 5 else "\nelse", True),
         config(AllocationPolicy.FIXED, num_rollouts=16),
     )
-    assert play.asks == [(("s0",), 15), (("s0", "\ns1"), 10)]  # 1 and 1 + 5 passes
+    assert play.asks == [(("s0",), 16), (("s0", "\ns1"), 11)]  # 5 passes
     (solution,) = play.labels()
-    assert solution.labels[0] == StepLabel(16, 1, 16, 0, 0, 0)
-    assert solution.labels[1] == StepLabel(16, 6, 16, 0, 0, 0)
+    assert solution.labels[0] == StepLabel(16, 0, 16, 0, 0, 0)
+    assert solution.labels[1] == StepLabel(16, 5, 16, 0, 0, 0)
 
 
 def test_more_passes_than_wanted_ask_for_nothing() -> None:
@@ -117,16 +117,21 @@ def test_more_passes_than_wanted_ask_for_nothing() -> None:
         lambda steps, index: ("\ns1\nw", True),
         config(AllocationPolicy.FIXED, num_rollouts=16),
     )
-    assert play.asks == [(("s0",), 15)]
+    assert play.asks == [(("s0",), 16)]
     assert play.labels()[0].labels[1] == StepLabel(16, 16, 16, 0, 0, 0)
 
 
 def test_adaptive_asks_of_a_deeper_prefix_only_when_those_before_it_are_settled() -> None:
-    play = Play(
-        [(lines(3), False)], marks("+-"), config(AllocationPolicy.ADAPTIVE)
-    )  # own ending: -
+    play = Play([(lines(3), False)], marks("+-"), config(AllocationPolicy.ADAPTIVE))
     first, second = ("s0",), ("s0", "\ns1")
-    assert play.asks == [(first, 9), (first, 5), (first, 5), (second, 9), (second, 5), (second, 5)]
+    assert play.asks == [
+        (first, 10),
+        (first, 5),
+        (first, 5),
+        (second, 10),
+        (second, 5),
+        (second, 5),
+    ]
     textbook = config(AllocationPolicy.ADAPTIVE, reuse=False)
     play = Play([(lines(3), False)], marks("+-"), textbook)
     assert play.asks == [
@@ -146,7 +151,7 @@ def test_adaptive_counts_passes_where_it_decides() -> None:
         lambda steps, index: ("\ns1\nw" if index < 4 else "\nelse", False),
         config(AllocationPolicy.ADAPTIVE),
     )
-    assert play.asks == [(("s0",), 9), (("s0", "\ns1"), 5)]
+    assert play.asks == [(("s0",), 10), (("s0", "\ns1"), 6)]
 
 
 @pytest.mark.parametrize(
@@ -345,7 +350,7 @@ def test_a_later_solutions_pass_moves_an_earlier_search_on() -> None:
 def test_uncertain_first_begins_with_the_minimum() -> None:
     uncertain = config(AllocationPolicy.UNCERTAIN_FIRST, budget=BUDGET)
     play = Play([(lines(3), False)], marks("+-"), uncertain)
-    assert play.asks == [(("s0",), 9), (("s0", "\ns1"), 9)]
+    assert play.asks == [(("s0",), 10), (("s0", "\ns1"), 10)]
 
 
 def test_the_widest_intervals_come_first_and_narrow_ones_not_at_all() -> None:

@@ -48,8 +48,23 @@ SOLUTION = rollout((), 0, "a\nb\nc\nd")
 A, AB, ABC = ("a",), ("a", "\nb"), ("a", "\nb", "\nc")
 
 
-def test_a_solution_passes_through_its_proper_prefixes() -> None:
-    assert tallies([SOLUTION]) == {steps: Tally(incorrect=1, reused=1) for steps in (A, AB, ABC)}
+def test_a_solution_counts_for_no_prefix_that_it_has_brought() -> None:
+    """It goes on after them, or they would be no nodes: its ending is chosen by that."""
+    assert tallies([SOLUTION]) == {steps: Tally() for steps in (A, AB, ABC)}
+    again = rollout((), 1, "a\nb\nc\nd", OK)
+    assert tallies([SOLUTION, again])[ABC] == Tally(correct=1, reused=1)
+
+
+@pytest.mark.parametrize("policy", [AllocationPolicy.FIRST_SUCCESS, AllocationPolicy.FIRST_ERROR])
+def test_for_hard_labels_a_right_solution_proves_its_own_prefixes(policy: AllocationPolicy) -> None:
+    found = tallies([rollout((), 0, "a\nb\nc", OK)], AllocationConfig(policy=policy))
+    assert found == {A: Tally(correct=1, reused=1), AB: Tally(correct=1, reused=1)}
+
+
+def test_a_prefix_of_the_second_solution_does_not_count_the_first_that_ends_there() -> None:
+    """Had the first gone on there, it would have brought the prefix."""
+    rows = [rollout((), 0, "a", OK), rollout((), 1, "a\nz"), rollout((), 2, "a", OK)]
+    assert tallies(rows) == {A: Tally(correct=1, reused=1)}
 
 
 def test_without_reuse_only_own_rollouts_count() -> None:
@@ -85,33 +100,33 @@ def test_a_pass_has_the_same_text(
     text: str, reached: list[tuple[str, ...]], method: StepMethod
 ) -> None:
     found = tallies([SOLUTION, rollout(A, 0, text, OK)], method=method)
-    assert found[A] == Tally(correct=1, incorrect=1, reused=1)
+    assert found[A] == Tally(correct=1)
     for steps in (AB, ABC):
         passes = int(steps in reached)
-        assert found[steps] == Tally(correct=passes, incorrect=1, reused=1 + passes)
+        assert found[steps] == Tally(correct=passes, reused=passes)
 
 
 @pytest.mark.parametrize("text", ["\nb\nc\n\nd", "\nb\nStep 2: c\nd", "\nb\n\n$$\nc"])
 def test_what_follows_a_prefix_does_not_decide_whether_it_was_passed(text: str) -> None:
     """With `auto` a later blank line or marker changes where all steps are cut."""
     found = tallies([SOLUTION, rollout(A, 0, text, OK)], method=StepMethod.AUTO)
-    assert found[AB] == Tally(correct=1, incorrect=1, reused=2)
+    assert found[AB] == Tally(correct=1, reused=1)
 
 
 def test_a_step_that_begins_as_another_is_passed_with_it() -> None:
     """ "b" may go on as "b and more": both are prefixes of the longer text."""
     rows = [SOLUTION, rollout((), 1, "a\nb and more\nc", OK), rollout(A, 0, "\nb and more\nz")]
     found = tallies(rows)
-    assert found[AB] == Tally(correct=1, incorrect=2, reused=3)
-    assert found["a", "\nb and more"] == Tally(correct=1, incorrect=1, reused=2)
+    assert found[AB] == Tally(correct=1, incorrect=1, reused=2)
+    assert found["a", "\nb and more"] == Tally(incorrect=1, reused=1)
 
 
 def test_text_that_closes_an_open_display_is_a_pass() -> None:
     solution = rollout((), 0, "a $$\nb\nc")
     rows = [solution, rollout(("a $$",), 0, "\nb $$\nc", OK), rollout(("a $$",), 1, "\nb\nc", OK)]
     found = tallies(rows)
-    assert found["a $$",] == Tally(correct=2, incorrect=1, reused=1)
-    assert found["a $$", "\nb"] == Tally(correct=2, incorrect=1, reused=3)
+    assert found["a $$",] == Tally(correct=2)
+    assert found["a $$", "\nb"] == Tally(correct=2, reused=2)
 
 
 def test_verdicts_and_cut_offs_are_passed_on_as_they_are() -> None:
@@ -122,16 +137,16 @@ def test_verdicts_and_cut_offs_are_passed_on_as_they_are() -> None:
         rollout(A, 2, "\nb\nc", OK),
         rollout(A, 3, "\nb", BAD, cut=True),  # cut inside b: it may have become another step
     ]
-    assert tallies(rows)[AB] == Tally(correct=1, incorrect=2, undecided=1, truncated=1, reused=4)
-    assert tallies(rows)[AB].label == StepLabel(4, 4, 1, 2, 1, 1)
+    assert tallies(rows)[AB] == Tally(correct=1, incorrect=1, undecided=1, truncated=1, reused=3)
+    assert tallies(rows)[AB].label == StepLabel(3, 3, 1, 1, 1, 1)
 
 
 def test_every_solution_counts_for_the_prefixes_that_it_shares() -> None:
     rows = [SOLUTION, rollout((), 1, "a\nb\nx", OK), rollout((), 2, "a", OK)]
     found = tallies(rows)
-    assert found[A] == Tally(correct=2, incorrect=1, reused=3)  # the one that stops there, too
-    assert found[AB] == Tally(correct=1, incorrect=1, reused=2)
-    assert found[ABC] == Tally(incorrect=1, reused=1)
+    assert found[A] == Tally(correct=2, reused=2)  # the one that stops there, too
+    assert found[AB] == Tally(correct=1, reused=1)
+    assert found[ABC] == Tally()
 
 
 def test_solutions_of_another_generator_are_never_counted() -> None:
@@ -157,23 +172,23 @@ def test_solutions_of_another_generator_are_never_counted() -> None:
 
 def test_rollouts_beyond_a_gap_wait_and_hand_nothing_down() -> None:
     rows = [SOLUTION, *(rollout(A, index, "\nb\nc\nd", OK) for index in (0, 1, 3))]
-    assert tallies(rows)[A] == Tally(correct=2, incorrect=1, reused=1)
-    assert tallies(rows)[AB] == Tally(correct=2, incorrect=1, reused=3)
+    assert tallies(rows)[A] == Tally(correct=2)
+    assert tallies(rows)[AB] == Tally(correct=2, reused=2)
     whole = [*rows, rollout(A, 2, "\nb\nc\nd", OK)]
-    assert tallies(whole)[AB] == Tally(correct=4, incorrect=1, reused=5)
+    assert tallies(whole)[AB] == Tally(correct=4, reused=4)
 
 
 def test_a_duplicate_row_counts_once() -> None:
     row = rollout(A, 0, "\nb\nc", OK)
-    assert tallies([SOLUTION, SOLUTION, row, row])[AB] == Tally(correct=1, incorrect=1, reused=2)
+    assert tallies([SOLUTION, SOLUTION, row, row])[AB] == Tally(correct=1, reused=1)
 
 
 def test_an_unfinished_prefix_hands_down_all_that_it_has() -> None:
     """Eleven of an alternating twenty: ten decided upon, one waiting; all pass through b."""
     rows = [SOLUTION, *(rollout(A, i, "\nb\nz", OK if i % 2 else BAD) for i in range(12))]
     found = tallies(rows, AllocationConfig())
-    assert found[A] == Tally(correct=6, incorrect=7, reused=1)
-    assert found[AB] == Tally(correct=6, incorrect=7, reused=13)
+    assert found[A] == Tally(correct=6, incorrect=6)
+    assert found[AB] == Tally(correct=6, incorrect=6, reused=12)
 
 
 def test_a_lost_solution_comes_back_at_its_place() -> None:
@@ -190,13 +205,18 @@ def test_rollouts_told_before_their_solution_wait_for_it() -> None:
 
 
 def brute_force(rollouts: Sequence[Rollout]) -> dict[tuple[str, ...], Tally]:
-    """Every rollout counts for every prefix of a solution that its whole text begins with."""
+    """Every rollout counts for every prefix of a solution that its whole text begins with,
+    but no solution for a prefix that it or a later one is the first to go on after.
+    """
     steps_of = {Prefix("p", steps).prefix_id: steps for steps in all_steps()}
     found: dict[tuple[str, ...], Tally] = {}
+    first: dict[tuple[str, ...], int] = {}
     for one in rollouts:
         if one.prefix_id == Prefix("p").prefix_id:
             steps = split_steps(one.text, StepMethod.NEWLINE)
-            found |= {steps[:k]: Tally() for k in range(1, len(steps))}
+            for k in range(1, len(steps)):
+                found[steps[:k]] = Tally()
+                first[steps[:k]] = min(one.rollout_index, first.get(steps[:k], one.rollout_index))
     for steps, tally in found.items():
         for one in rollouts:
             start = steps_of[one.prefix_id]
@@ -205,7 +225,8 @@ def brute_force(rollouts: Sequence[Rollout]) -> dict[tuple[str, ...], Tally]:
             passes = len(start) < len(steps) and re.match(
                 re.escape("".join(steps)) + r"(\s|$)", whole
             )
-            if is_own or (passes and start in {(), *found}):
+            is_late = start != () or one.rollout_index > first[steps]
+            if is_own or (passes and is_late and start in {(), *found}):
                 tally.add(one)
                 tally.reused += not is_own
     return found

@@ -43,16 +43,17 @@ def rollout(steps: tuple[str, ...], index: int, text: str, is_right: bool) -> Ro
 def outcomes(num_passes: int, config: AllocationConfig) -> Iterator[StepLabel]:
     """The label of the prefix `a` after every sequence of outcomes, as the policy draws them.
 
-    The passes are the endings of as many solutions.
+    The passes are the endings of as many solutions, after a first one that does not count.
     """
+    counts_first = config.policy is AllocationPolicy.FIRST_SUCCESS and num_passes > 0
     waiting = list(product([False, True], repeat=num_passes))
     while waiting:
         drawn = waiting.pop()
         tree = PrefixTree(PROBLEM, method=StepMethod.NEWLINE)
-        for index, is_right in enumerate(drawn[:num_passes]):
-            tree.tell_solution(rollout((), index, f"a\n{index}", is_right))
-        if num_passes == 0:
+        if not counts_first:
             tree.tell_solution(rollout((), 0, "a\nz", False))
+        for index, is_right in enumerate(drawn[:num_passes], start=not counts_first):
+            tree.tell_solution(rollout((), index, f"a\n{index}", is_right))
         for index, is_right in enumerate(drawn[num_passes:]):
             tree.tell(rollout(("a",), index, "\nelse", is_right))
         allocator = Allocator(tree, config, reuse_solutions=num_passes > 0)

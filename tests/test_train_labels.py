@@ -92,7 +92,8 @@ def test_only_the_split_asked_for_is_read(tmp_path: Path) -> None:
     names = [row.solution_id for row in read_labels(tmp_path, split="train")]
     assert names == ["solution-a", "solution-b"]
     assert [row.solution_id for row in read_labels(tmp_path, split="test")] == ["solution-c"]
-    with pytest.raises(ConfigError, match="no split 'validation'"):
+    # also of a dataset of fewer problems than labels.splits: a split of none has no file
+    with pytest.raises(ConfigError, match=r"no split 'validation', only .*label more problems"):
         list(read_labels(tmp_path, split="validation"))
 
 
@@ -119,6 +120,12 @@ BAD_ROWS = {
     "null count": ({"num_correct": [None, 6]}, "None correct"),
     "empty step": ({"steps": [" a", ""]}, "step 1 is ''"),
     "blank step": ({"steps": [" a", "\n "]}, "step 1 is"),
+    "negative count": (
+        {"num_incorrect": [2, -1]},
+        "6 correct and -1 incorrect",
+    ),
+    "null hard label": ({"hard_label": [True, None]}, "hard_label of step 1 is null"),
+    "longer counts": ({"num_correct": [6] * 3}, "different lengths.*'num_correct': 3"),
     "null step": ({"steps": [None, " a"]}, "step 0 is None"),
 }
 

@@ -47,7 +47,7 @@ def test_adapters_are_trained_alone_and_merged(
     base_path: Path, labels_path: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "prm"
-    config = make_config(base_path, lora=LoraConfig(rank=4, alpha=16), epochs=12, save_steps=50)
+    config = make_config(base_path, lora=LoraConfig(rank=4, alpha=16), epochs=10, save_steps=50)
     report = train_prm(labels_path, out, config)
     assert report.validation is not None
     assert report.validation.auc is not None
@@ -93,6 +93,7 @@ def test_memory_savers_do_not_change_what_is_learned(
     )
 
 
+@pytest.mark.slow
 def test_packing_goes_with_adapters_bfloat16_and_checkpointing(
     base_path: Path, labels_path: Path, tmp_path: Path
 ) -> None:
@@ -106,11 +107,19 @@ def test_packing_goes_with_adapters_bfloat16_and_checkpointing(
     assert {tensor.dtype for tensor in weights(tmp_path / "prm").values()} == {torch.float32}
 
 
-@pytest.mark.parametrize("loss", [LossName.BCE, LossName.HARD, LossName.BETA_BINOMIAL])
+@pytest.mark.parametrize(
+    "loss",
+    [
+        LossName.BETA_BINOMIAL,
+        *(pytest.param(one, marks=pytest.mark.slow) for one in ("bce", "hard")),
+    ],
+)
 def test_every_loss_learns(
     loss: LossName, base_path: Path, labels_path: Path, tmp_path: Path
 ) -> None:
-    config = make_config(base_path, loss=loss, weight=StepWeight.INTERVAL, epochs=10, packing=True)
+    config = make_config(
+        base_path, loss=LossName(loss), weight=StepWeight.INTERVAL, epochs=10, packing=True
+    )
     report = train_prm(labels_path, tmp_path / "prm", config)
     assert report.validation is not None
     assert report.validation.auc is not None

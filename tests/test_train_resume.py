@@ -1,5 +1,6 @@
 """A training that was killed goes on from its last whole checkpoint."""
 
+import fcntl
 import json
 import os
 import signal
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from pipeline.errors import ConfigError
 from tests.tiny_training import make_base, make_config, write_labels
 from train.trainer import train_prm
 from train.training_folder import training_path
@@ -126,4 +128,18 @@ def test_a_killed_process_is_continued(
     report = train(labels_path, out, base_path)
     assert report.resumed_at == 3
     assert weights(out) == weights(whole)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["prm"]
+
+
+def test_two_trainings_do_not_share_a_folder(
+    base_path: Path, labels_path: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "prm"
+    training_path(out).mkdir()
+    with (training_path(out) / "lock").open("w") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        with pytest.raises(ConfigError, match=r"another training is making .*prm; wait"):
+            train(labels_path, out, base_path)
+        assert training_path(out).is_dir()
+    assert train(labels_path, out, base_path, epochs=1).num_updates == 5
     assert [entry.name for entry in tmp_path.iterdir()] == ["prm"]

@@ -48,9 +48,18 @@ class FilledTemplate:
     controls: tuple[tuple[int, int], ...] = ()
 
 
+def control_tokens(tokenizer: Any) -> dict[str, int]:
+    """Special tokens that stand for no text: all but the one for unknown letters."""
+    return {
+        token.content: token_id
+        for token_id, token in tokenizer.added_tokens_decoder.items()
+        if token.special and token_id != tokenizer.unk_token_id
+    }
+
+
 def fill(tokenizer: Any, template: str, question: str) -> FilledTemplate:
     """Put the question into the template, and find the template's own control tokens."""
-    names = sorted(_control_tokens(tokenizer), key=len, reverse=True)
+    names = sorted(control_tokens(tokenizer), key=len, reverse=True)
     controls: list[tuple[int, int]] = []
     start = 0
     for piece in template_pieces(template) if names else ():
@@ -100,22 +109,13 @@ def _opening_ids(tokenizer: Any) -> list[int]:
     return [token_id for token_id in tokenizer("")["input_ids"][:1] if token_id in openers]
 
 
-def _control_tokens(tokenizer: Any) -> dict[str, int]:
-    """Special tokens that stand for no text: all but the one for unknown letters."""
-    return {
-        token.content: token_id
-        for token_id, token in tokenizer.added_tokens_decoder.items()
-        if token.special and token_id != tokenizer.unk_token_id
-    }
-
-
 def _encode_cut(
     tokenizer: Any, text: str, ends: Sequence[int], controls: Sequence[tuple[int, int]]
 ) -> tuple[list[int], _Spans, int]:
     """Ids and spans of `text` such that no token holds one of `ends` in its inside, and the
     spans `controls`, and nothing else, are control tokens.
     """
-    known = _control_tokens(tokenizer)
+    known = control_tokens(tokenizer)
     control_ids, control_spans = set(known.values()), set(controls)
     borders = {0, len(text), *(border for span in controls for border in span)}
     cuts: set[int] = set()

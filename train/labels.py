@@ -1,25 +1,31 @@
-"""Read `<dataset>/labels` and turn each row into an encoded, labelled solution.
+"""Read a folder of label files, and check every row before it is trained on.
 
 The columns are those of the labels table (README, "Data"); only the ones in `_COLUMNS`
 are needed here. Rows are streamed: no copy of the data is made in a cache.
 """
 
-import hashlib
+import glob
 import math
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from datasets import load_dataset
 from datasets.exceptions import DatasetsError
 
+from grading.verdict import Verdict
 from pipeline.errors import ConfigError, DataError
-from train.config import TrainConfig
-from train.encode import EncodedSteps, encode_steps, fill
 
 BATCH_ROWS = 1000
 """Rows of Parquet in memory at once while reading."""
+
+SCHEMA_VERSION = "1"
+"""The version of `storage.schema` that is read here."""
+VERSION_KEY = b"stepmark_schema_version"
 
 _LISTS = ("steps", "num_correct", "num_incorrect", "mc_value", "hard_label")
 _COLUMNS = ("problem_id", "question", "solution_id", *_LISTS)
@@ -38,100 +44,63 @@ class LabeledRow:
     steps: tuple[str, ...]
     mc_values: tuple[float | None, ...]
     hard_labels: tuple[bool, ...]
+    num_correct: tuple[int, ...]
+    num_graded: tuple[int, ...]
+    verdict: Verdict | None
+    """The solution's own; None where the labels have no such column."""
 
 
-@dataclass(frozen=True, slots=True)
-class EncodedSolution:
-    """An encoded row. `targets` and `hard_labels` are as long as `step_positions`."""
+def read_labels(labels_path: Path, *, split: str) -> Iterator[LabeledRow]:
+    """The rows of a split, checked: those of the files `<split>-*.parquet`.
 
-    encoded: EncodedSteps
-    targets: tuple[float | None, ...]
-    hard_labels: tuple[bool, ...]
-
-    @property
-    def num_targets(self) -> int:
-        """Steps that have a position and a target."""
-        return sum(target is not None for target in self.targets)
-
-
-@dataclass(frozen=True, slots=True)
-class EncodedLabels:
-    """All solutions, divided by question, and what was left out.
-
-    `num_skipped_solutions` had no step with both a position and a target.
+    Raises DataError for missing labels or columns, for files of another schema version and
+    for a row that cannot be used, with the number of the row (from 0), and ConfigError for
+    a split that is not there.
     """
-
-    train: tuple[EncodedSolution, ...]
-    validation: tuple[EncodedSolution, ...]
-    num_problems: int
-    num_skipped_solutions: int
-    num_steps: int
-    num_lost_steps: int
-    num_unlabelled_steps: int
-    num_cut_tokens: int
-
-
-def read_labels(dataset_path: Path, *, split: str) -> Iterator[LabeledRow]:
-    """The rows of a split, checked.
-
-    Raises DataError for missing labels or columns and for a row that cannot be used, with
-    the number of the row (from 0), and ConfigError for a split that is not there.
-    """
-    labels_path = dataset_path / "labels"
-    if not any(labels_path.glob("*.parquet")):
+    files: defaultdict[str, list[str]] = defaultdict(list)
+    label_files = sorted(labels_path.glob("[!.]*.parquet"))
+    for file in label_files:
+        files[file.name.partition("-")[0].removesuffix(".parquet")].append(glob.escape(str(file)))
+    if not files:
         raise DataError(
             f"{labels_path} has no Parquet files; make labels first with `stepmark generate`"
         )
+    if split not in files:
+        raise ConfigError(
+            f"{labels_path} has no split {split!r}, only {sorted(files)}; name one of these as "
+            "train.split, or label more problems: a split without a problem has no file"
+        )
+    for file in label_files:
+        _check_version(file)
     try:
         # the default batch is the first row group, and fails where that is empty
-        splits = load_dataset(
-            "parquet", data_dir=str(labels_path), streaming=True, batch_size=BATCH_ROWS
+        rows = load_dataset(
+            "parquet",
+            data_files={split: files[split]},
+            split=split,
+            streaming=True,
+            batch_size=BATCH_ROWS,
         )
-        if split not in splits:
-            raise ConfigError(f"{labels_path} has no split {split!r}, only {sorted(splits)}")
-        for row_index, row in enumerate(splits[split]):
+        for row_index, row in enumerate(rows):
             yield _checked(row, f"{labels_path}, split {split}, row {row_index}")
     except (OSError, ValueError, DatasetsError) as error:
         raise DataError(f"{labels_path} cannot be read as Parquet: {error}") from error
 
 
-def encode_labels(
-    dataset_path: Path, *, tokenizer: Any, config: TrainConfig, max_length: int
-) -> EncodedLabels:
-    """Encode every row, and keep some questions apart for validation.
-
-    The same question never stands on both sides, whatever its id. Raises DataError where
-    there is no row, or too few questions for the share asked for.
-    """
-    solutions: list[tuple[str, EncodedSolution]] = []
-    num_steps = num_unlabelled_steps = 0
-    for row in read_labels(dataset_path, split=config.split):
-        num_steps += len(row.steps)
-        num_unlabelled_steps += row.mc_values.count(None)
-        prompt = fill(tokenizer, config.template, row.question)
-        encoded = encode_steps(tokenizer, prompt, row.steps, max_length=max_length)
-        solutions.append((_question_hash(row.question), _labelled(encoded, row)))
-    if not solutions:
-        raise DataError(f"{dataset_path / 'labels'} has no rows in split {config.split!r}")
-    held_out = _held_out({question for question, _ in solutions}, config.validation_share)
-    usable = [(question, solution) for question, solution in solutions if solution.num_targets]
-    train = tuple(solution for question, solution in usable if question not in held_out)
-    if not train:
+def _check_version(file: Path) -> None:
+    """Labels of others than stepmark have no version, and are judged by their columns."""
+    try:
+        with file.open("rb") as stream:
+            metadata = pq.read_schema(stream).metadata or {}
+    except (OSError, pa.ArrowException) as error:
+        raise DataError(f"{file} cannot be read as Parquet: {error}") from error
+    version = metadata.get(VERSION_KEY)
+    if version is not None and version.decode(errors="replace") != SCHEMA_VERSION:
         raise DataError(
-            f"no step of {dataset_path / 'labels'} is left to train on: of {num_steps} steps, "
-            f"{num_unlabelled_steps} have no graded rollout, and the rest end beyond "
-            f"max_length = {max_length} tokens or are kept for validation"
+            f"{file} has schema version {version.decode(errors='replace')}, this stepmark reads "
+            f"version {SCHEMA_VERSION}; train with the stepmark that wrote it, or make the labels "
+            "again"
         )
-    return EncodedLabels(
-        train=train,
-        validation=tuple(solution for question, solution in usable if question in held_out),
-        num_problems=len({question for question, _ in solutions}),
-        num_skipped_solutions=len(solutions) - len(usable),
-        num_steps=num_steps,
-        num_lost_steps=sum(solution.encoded.num_lost_steps for _, solution in solutions),
-        num_unlabelled_steps=num_unlabelled_steps,
-        num_cut_tokens=sum(solution.encoded.num_cut_tokens for _, solution in solutions),
-    )
 
 
 def _checked(row: dict[str, Any], place: str) -> LabeledRow:
@@ -156,14 +125,20 @@ def _checked(row: dict[str, Any], place: str) -> LabeledRow:
         solution_id=row["solution_id"],
         steps=tuple(row["steps"]),
         mc_values=tuple(_mc_value(row, step, place) for step in range(len(row["steps"]))),
-        hard_labels=tuple(bool(label) for label in row["hard_label"]),
+        hard_labels=tuple(_hard_label(row, step, place) for step in range(len(row["steps"]))),
+        num_correct=tuple(row["num_correct"]),
+        num_graded=tuple(
+            correct + incorrect
+            for correct, incorrect in zip(row["num_correct"], row["num_incorrect"], strict=True)
+        ),
+        verdict=_verdict(row, place),
     )
 
 
 def _mc_value(row: dict[str, Any], step_index: int, place: str) -> float | None:
     value: float | None = row["mc_value"][step_index]
     num_correct, num_incorrect = row["num_correct"][step_index], row["num_incorrect"][step_index]
-    if None not in (num_correct, num_incorrect):
+    if None not in (num_correct, num_incorrect) and min(num_correct, num_incorrect) >= 0:
         is_missing = value is None or math.isnan(value)
         num_graded = num_correct + num_incorrect
         if is_missing and num_graded == 0:
@@ -177,24 +152,18 @@ def _mc_value(row: dict[str, Any], step_index: int, place: str) -> float | None:
     )
 
 
-def _labelled(encoded: EncodedSteps, row: LabeledRow) -> EncodedSolution:
-    num_kept = len(encoded.step_positions)
-    return EncodedSolution(encoded, row.mc_values[:num_kept], row.hard_labels[:num_kept])
+def _hard_label(row: dict[str, Any], step_index: int, place: str) -> bool:
+    label: bool | None = row["hard_label"][step_index]
+    if label is None:
+        raise DataError(f"{place}: hard_label of step {step_index} is null; make the labels again")
+    return bool(label)
 
 
-def _question_hash(question: str) -> str:
-    return hashlib.sha256(question.strip().encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _held_out(questions: set[str], share: float) -> set[str]:
-    """The hashes below `share` of their range, but at least one and not all."""
-    if share == 0:
-        return set()
-    if len(questions) < 2:
-        raise DataError(
-            f"validation_share = {share}, but there is only {len(questions)} question; "
-            "set validation_share = 0 or label more problems"
-        )
-    ordered = sorted(questions)
-    num_below = sum(int(question[:8], 16) < share * 2**32 for question in ordered)
-    return set(ordered[: min(max(num_below, 1), len(ordered) - 1)])
+def _verdict(row: dict[str, Any], place: str) -> Verdict | None:
+    if row.get("verdict") is None:
+        return None
+    try:
+        return Verdict(row["verdict"])
+    except ValueError as error:
+        known = ", ".join(Verdict)
+        raise DataError(f"{place}: verdict {row['verdict']!r} is none of {known}") from error

@@ -5,6 +5,7 @@ folder needs nothing of ours to load. What belongs to it beside the weights (tem
 length, where it came from) is in its `config.json` under `stepmark`.
 """
 
+import re
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,23 +23,34 @@ from transformers.utils import logging as transformers_logging
 
 import pipeline.demo
 from pipeline.errors import ConfigError, DataError
-from train.config import DEFAULT_MAX_LENGTH, TrainConfig
-from train.encode import EncodedSteps
+from train.batches import pad
+from train.config import DEFAULT_MAX_LENGTH, Objective, TrainConfig, template_pieces
+from train.encode import EncodedSteps, control_tokens
 from train.loss import step_logits
 from train.model_folder import is_prm_folder
 
 FORMAT_VERSION = 1
 """Of the `stepmark` entry in `config.json`."""
 
+DEFAULT_THRESHOLD = 0.5
+"""The score from which on a step counts as good, where no validation has a better one."""
+
+_CONTROL_TOKEN = re.compile(r"<\|[^<>|\s]+\|>|<extra_\d+>|\[(?:CLS|SEP|MASK)\]")
+"""What is meant as a control token where a template has it."""
+
 _HEAD_DROPOUTS = ("classifier_dropout", "classifier_dropout_prob", "seq_classif_dropout")
 """What the configurations of `transformers` call the dropout in front of the head."""
 
 
-def load_base(config: TrainConfig) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """The base model with a fresh head (float32, head dropout off), and its tokenizer.
+def load_base(
+    config: TrainConfig, *, step_method: str | None = None
+) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """The base model with a fresh head, its dropout off, and its tokenizer.
 
-    The head is drawn from PyTorch's global generator. `model.config.stepmark` holds the
-    template and the length in tokens that scoring will use.
+    The weights are float32; frozen ones (`config.lora`) are bfloat16 with `config.bf16`.
+    The head is drawn from PyTorch's global generator. `model.config.stepmark` holds what
+    scoring will use: template, length in tokens, step rule (`step_method` is how texts were
+    split into steps), and the default aggregation.
 
     Raises ConfigError for a model that is not there or cannot carry the head.
     """
@@ -51,13 +63,14 @@ def load_base(config: TrainConfig) -> tuple[PreTrainedModel, PreTrainedTokenizer
                 name,
                 revision=config.revision,
                 config=_without_head_dropout(model_config),
-                dtype=torch.float32,
+                dtype=torch.bfloat16 if config.lora and config.bf16 else torch.float32,
             )
     except Exception as error:  # the readers of weights raise what they like
         raise ConfigError(
             f"base_model = {config.base_model!r} cannot be loaded as a token classifier: {error}"
         ) from error
     _require_fast(tokenizer, config.base_model)
+    _require_control_tokens(tokenizer, config)
     # Llama and its kin read the rate from names of their own; the module is the last word.
     if isinstance(getattr(model, "dropout", None), torch.nn.Dropout):
         model.dropout.p = 0.0
@@ -69,6 +82,11 @@ def load_base(config: TrainConfig) -> tuple[PreTrainedModel, PreTrainedTokenizer
         "base_model": config.base_model,
         "revision": config.revision,
         "training_digest": config.digest(),
+        "objective": config.objective.value,
+        "loss": config.loss.value,
+        "step_rule": {"score": "last-token", "separator": "", "split": step_method},
+        "aggregation": "min" if config.objective is Objective.PRM else "last",
+        "threshold": DEFAULT_THRESHOLD,
     }
     return model, tokenizer
 
@@ -114,31 +132,16 @@ def score_encoded(
     model.eval()
     scores: dict[int, tuple[float, ...]] = {}
     for batch in _length_batches(solutions, batch_tokens):
-        ids_BT, mask_BT = pad_ids([solutions[index].input_ids for index in batch])
-        output = model(input_ids=ids_BT.to(model.device), attention_mask=mask_BT.to(model.device))
-        positions_BS = pad_steps([solutions[index].step_positions for index in batch], 0)
-        logits_BS = step_logits(output.logits, positions_BS.to(model.device))
+        inputs, places = pad([solutions[index] for index in batch])
+        inputs = {key: value.to(model.device) for key, value in inputs.items()}
         # float64: a sigmoid of 17 is still below 1 there
-        for index, row_S in zip(batch, logits_BS.double().sigmoid().tolist(), strict=True):
-            scores[index] = tuple(row_S[: len(solutions[index].step_positions)])
+        scores_N = step_logits(model(**inputs).logits, *places).double().sigmoid().tolist()
+        start = 0
+        for index in batch:
+            end = start + len(solutions[index].step_positions)
+            scores[index] = tuple(scores_N[start:end])
+            start = end
     return [scores[index] for index in range(len(solutions))]
-
-
-def pad_ids(ids: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
-    """Token ids padded on the right, and their attention mask: two [B, T].
-
-    The padding is id 0: it is masked, so it need not be a pad token.
-    """
-    longest = max(len(row) for row in ids)
-    ids_BT = torch.tensor([[*row, *[0] * (longest - len(row))] for row in ids])
-    mask_BT = torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in ids])
-    return ids_BT, mask_BT
-
-
-def pad_steps(rows: Sequence[Sequence[float]], filler: float) -> torch.Tensor:
-    """Ragged per-step values padded on the right: [B, S], S at least 1."""
-    longest = max(1, *(len(row) for row in rows))
-    return torch.tensor([[*row, *[filler] * (longest - len(row))] for row in rows])
 
 
 @contextmanager
@@ -182,6 +185,18 @@ def _require_fast(tokenizer: PreTrainedTokenizerBase, name: str) -> None:
             f"the tokenizer of {name!r} gives no character offsets, which step positions "
             "need; use a model with a tokenizer.json"
         )
+
+
+def _require_control_tokens(tokenizer: PreTrainedTokenizerBase, config: TrainConfig) -> None:
+    known = control_tokens(tokenizer)
+    for piece in template_pieces(config.template):
+        for token in _CONTROL_TOKEN.findall(piece):
+            if token not in known:
+                raise ConfigError(
+                    f"train.template has {token!r}, which the tokenizer of {config.base_model!r} "
+                    f"does not have as a control token, only {', '.join(sorted(known)) or 'none'}: "
+                    "the model would read its letters. Use one of these, or none"
+                )
 
 
 def _max_length(model: PreTrainedModel, config: TrainConfig) -> int:

@@ -3,6 +3,7 @@
 A link to a folder is followed and stays.
 """
 
+import hashlib
 import os
 import shutil
 from collections.abc import Generator
@@ -56,7 +57,7 @@ def replacing_folder(path: Path) -> Generator[Path]:
     try:
         yield partial
         with clear_errors(path):
-            _sync(partial)
+            sync_folder(partial)
             if path.exists():
                 path.rename(previous)
             partial.rename(path)
@@ -78,7 +79,13 @@ def clear_errors(path: Path) -> Generator[None]:
         ) from error
 
 
-def _sync(folder: Path) -> None:
+def file_digest(file: Path) -> str:
+    """The SHA-256 of a file's bytes, in hex."""
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def sync_folder(folder: Path) -> None:
     """Have the disk hold every file of the folder before its name says that it is whole."""
     for path in [*folder.rglob("*"), folder]:
         descriptor = os.open(path, os.O_RDONLY)

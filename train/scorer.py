@@ -10,8 +10,9 @@ from typing import Any
 
 import torch
 
+from train.config import Objective
 from train.encode import encode_steps, fill
-from train.model import default_device, load_prm, score_encoded
+from train.model import DEFAULT_THRESHOLD, default_device, load_prm, score_encoded
 
 logger = logging.getLogger(__name__)
 
@@ -19,18 +20,35 @@ logger = logging.getLogger(__name__)
 class PrmScorer:
     """Implements `search.scoring.StepScorer`. Not safe to call from two threads at once.
 
+    An ORM scores the prefix that ends with a step as if it were a whole solution; the last
+    step's score is the solution's, so its `aggregation` is `last`. `aggregation` (a name of
+    `search.scoring.Aggregation`) and `threshold`, from which on a step counts as good, are
+    the model's own defaults.
+
     A step that ends beyond the model's length was never seen by it and scores 0, so that
     a solution too long to be judged ranks last; `num_lost_steps` counts those so far.
     """
 
     def __init__(
-        self, model: Any, tokenizer: Any, *, template: str, max_length: int, batch_tokens: int
+        self,
+        model: Any,
+        tokenizer: Any,
+        *,
+        template: str,
+        max_length: int,
+        batch_tokens: int,
+        objective: Objective = Objective.PRM,
+        aggregation: str = "min",
+        threshold: float = DEFAULT_THRESHOLD,
     ) -> None:
         self._model = model
         self._tokenizer = tokenizer
         self._template = template
         self._max_length = max_length
         self._batch_tokens = batch_tokens
+        self.objective = objective
+        self.aggregation = aggregation
+        self.threshold = threshold
         self.num_lost_steps = 0
 
     @classmethod
@@ -50,6 +68,9 @@ class PrmScorer:
             template=extras["template"],
             max_length=extras["max_length"],
             batch_tokens=batch_tokens,
+            objective=Objective(extras.get("objective", Objective.PRM)),
+            aggregation=extras.get("aggregation", "min"),
+            threshold=extras.get("threshold", DEFAULT_THRESHOLD),
         )
 
     def score(self, items: Sequence[tuple[str, Sequence[str]]]) -> list[tuple[float, ...]]:

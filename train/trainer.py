@@ -1,23 +1,25 @@
-"""Train a PRM on a labelled dataset.
+"""Train a PRM, or an ORM, on a folder of label files.
 
 `transformers.Trainer` does the loop; ours are the ragged step positions, the loss, and
 the counts. A step's weight in an update is the same whichever batch it falls into, also
-under gradient accumulation.
+under gradient accumulation and on several devices.
 """
 
 import json
 import logging
 import math
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import torch
+from accelerate import PartialState
 from torch import Tensor
 from transformers import (
     PreTrainedModel,
+    PreTrainedTokenizerBase,
     Trainer,
     TrainerCallback,
     TrainerControl,
@@ -27,13 +29,24 @@ from transformers import (
 )
 from transformers.trainer_callback import PrinterCallback
 
-from pipeline.errors import DataError
+from train.batches import Collator, SolutionSampler, require_packable
+from train.card import model_card
 from train.config import TrainConfig
-from train.labels import EncodedLabels, EncodedSolution, encode_labels
-from train.loss import IGNORED, squared_error, step_logits
-from train.metrics import agreement, brier, step_auc
-from train.model import load_base, pad_ids, pad_steps, quiet_transformers, score_encoded
-from train.model_folder import clear_errors, replacing_folder, require_replaceable
+from train.encoded_labels import EncodedLabels, encode_labels
+from train.lora import merged, with_adapters
+from train.loss import IGNORED, StepTargets, step_logits, step_losses
+from train.model import default_device, load_base, quiet_transformers, score_encoded
+from train.model_folder import clear_errors, file_digest, replacing_folder, require_replaceable
+from train.report import TrainReport, make_report, validate
+from train.training_folder import (
+    KEPT_CHECKPOINTS,
+    DivergedError,
+    MarkWhole,
+    checkpoint_to_resume,
+    encoded_file,
+    training_folder,
+    training_path,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -43,81 +56,45 @@ OnProgress = Callable[[int, int], None]
 """Called after every update with the number of updates done, and of all."""
 
 
-@dataclass(frozen=True, slots=True)
-class ValidationReport:
-    """On the questions kept apart, over labelled steps.
-
-    `loss` is the mean squared distance of scores from MC values, `auc` the probability
-    that a step of true hard label outscores one of false (None where all are of one
-    kind), `agreement` the share of steps where `score >= 0.5` equals the hard label.
-    """
-
-    num_solutions: int
-    num_steps: int
-    loss: float
-    auc: float | None
-    agreement: float
-
-
-@dataclass(frozen=True, slots=True)
-class TrainReport:
-    """What was trained on, what was left out, and how it went.
-
-    `num_lost_steps` end beyond the model's length; `num_unlabelled_steps` have no graded
-    rollout; `num_skipped_solutions` had nothing else. `epoch_losses` are means over the
-    updates of an epoch, `train_loss` is the last of them. `validation` is None where no
-    question was kept apart.
-    """
-
-    num_problems: int
-    num_solutions: int
-    num_train_solutions: int
-    num_skipped_solutions: int
-    num_steps: int
-    num_train_steps: int
-    num_lost_steps: int
-    num_unlabelled_steps: int
-    num_cut_tokens: int
-    num_updates: int
-    seconds: float
-    epoch_losses: tuple[float, ...]
-    train_loss: float
-    validation: ValidationReport | None
-    config: dict[str, Any]
-
-
 def train_prm(
-    dataset_path: Path,
+    labels_path: Path,
     out_path: Path,
     config: TrainConfig,
     *,
+    step_method: str | None = None,
     on_progress: OnProgress | None = None,
 ) -> TrainReport:
-    """Train on `<dataset_path>/labels` and write model, tokenizer and report to `out_path`.
+    """Train on the label files in `labels_path`; write model, tokenizer, card and report to
+    `out_path`. `step_method` is how the texts were split into steps, for the model's config.
 
-    `out_path` is replaced at the end, whole or not at all. Raises ConfigError where it is
-    something other than an earlier PRM or the base model cannot be used, and DataError
-    for labels that cannot be, for a training that diverged and for a place that cannot be
+    `out_path` is replaced at the end, whole or not at all. A training that was killed goes on
+    from its last checkpoint (`config.save_steps`). Under a launcher of several processes,
+    each calls this, and the first one writes. Raises ConfigError where `out_path` is
+    something other than an earlier PRM or the base model cannot be used, and DataError for
+    labels that cannot be, for a training that diverged and for a place that cannot be
     written.
     """
     started = time.monotonic()
     require_replaceable(out_path)
     set_seed(config.seed)
-    model, tokenizer = load_base(config)
-    max_length = model.config.stepmark["max_length"]
-    labels = encode_labels(dataset_path, tokenizer=tokenizer, config=config, max_length=max_length)
-    with replacing_folder(out_path) as folder, quiet_transformers():
-        trainer = _trainer(model, labels.train, config, folder, on_progress)
-        trainer.train()
-        report = _report(labels, trainer, config, time.monotonic() - started)
-        _require_finite(model, report, labels.train[0])
+    model, tokenizer = load_base(config, step_method=step_method)
+    arguments = _arguments(config, training_path(out_path))
+    with training_folder(out_path, arguments) as folder, quiet_transformers():
+        file = encoded_file(folder, arguments.process_index)
+        labels = _encoded(labels_path, out_path, file, model, tokenizer, config)
+        if config.packing:
+            torch.nn.Module.to(model, default_device())
+            require_packable(model, labels.train, name=config.base_model)
+        trainer = _trainer(model, labels, config, arguments, on_progress)
+        checkpoint = checkpoint_to_resume(
+            folder, config, arguments, labels_digest=file_digest(file)
+        )
         with clear_errors(out_path):
-            model.save_pretrained(folder)
-            tokenizer.save_pretrained(folder)
-            for file in folder.iterdir():
-                file.chmod(0o644)  # safetensors makes its files the owner's alone
-            text = json.dumps(asdict(report), indent=2, ensure_ascii=False, allow_nan=False)
-            (folder / REPORT_NAME).write_text(text + "\n", encoding="utf-8")
+            trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+        resumed_at = int(checkpoint.name.rpartition("-")[2]) if checkpoint else 0
+        report = _finish(trainer, labels, config, resumed_at, started)
+        if arguments.should_save:
+            _write(out_path, trainer.model, tokenizer, report)
     logger.info(
         "trained on %d steps of %d solutions (%d lost, %d unlabelled), last epoch's loss %.4f",
         report.num_train_steps,
@@ -129,11 +106,20 @@ def train_prm(
     return report
 
 
-class PrmTrainer(Trainer):
-    """`transformers.Trainer` with the loss of `train.loss` on batches of `collate`."""
+def is_main_process() -> bool:
+    """Whether this is the only process of a training, or the first under a launcher."""
+    return bool(PartialState().is_main_process)
 
-    def __init__(self, **arguments: Any) -> None:
+
+class PrmTrainer(Trainer):
+    """`transformers.Trainer` with the loss of `train.loss` on batches of `train.batches`.
+
+    `train_dataset` is an `EncodedTable`.
+    """
+
+    def __init__(self, *, config: TrainConfig, **arguments: Any) -> None:
         super().__init__(**arguments)
+        self._config = config
         # Makes the trainer count the labelled steps of all batches of one update and hand
         # the count to compute_loss, also for architectures whose forward takes no extras.
         self.model_accepts_loss_kwargs = True
@@ -141,17 +127,16 @@ class PrmTrainer(Trainer):
     def compute_loss(
         self,
         model: torch.nn.Module,
-        inputs: dict[str, Tensor],
+        inputs: dict[str, Any],
         return_outputs: bool = False,
         num_items_in_batch: Tensor | int | None = None,
     ) -> Any:
-        """The mean squared error over the labelled steps of the whole update.
+        """The mean loss over the labelled steps of the whole update.
 
         Raises DataError where it is no finite number.
         """
-        outputs = model(input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"])
-        logits_BS = step_logits(outputs.logits, inputs["step_positions"])
-        total, num_labelled = squared_error(logits_BS, inputs["labels"])
+        outputs = model(**{key: inputs[key] for key in _MODEL_INPUTS if key in inputs})
+        total, num_labelled = self._loss(outputs.logits, inputs)
         if not torch.isfinite(total):
             num_updates = self.state.global_step
             raise _diverged(num_updates, learning_rate=self.args.learning_rate)
@@ -164,28 +149,31 @@ class PrmTrainer(Trainer):
                 loss = loss * self.accelerator.num_processes
         return (loss, outputs) if return_outputs else loss
 
+    def _loss(self, logits_BT1: Tensor, inputs: dict[str, Tensor]) -> tuple[Tensor, int]:
+        """The weighted sum over labelled steps, and the number of those."""
+        is_labelled_N = inputs["labels"] != IGNORED
+        logits_N = step_logits(logits_BT1, inputs["rows_N"], inputs["columns_N"])[is_labelled_N]
+        names = ("labels", "hard_N", "correct_N", "graded_N")
+        targets = StepTargets(*(inputs[name][is_labelled_N] for name in names))
+        losses_N = step_losses(
+            self._config.loss, logits_N, targets, concentration=self._config.concentration
+        )
+        return (losses_N * inputs["weights_N"][is_labelled_N]).sum(), losses_N.numel()
 
-def collate(features: Sequence[dict[str, Any]]) -> dict[str, Tensor]:
-    """Right-padded ids and mask [B, T]; step positions and float targets [B, S]."""
-    ids_BT, mask_BT = pad_ids([feature["input_ids"] for feature in features])
-    return {
-        "input_ids": ids_BT,
-        "attention_mask": mask_BT,
-        "step_positions": pad_steps([feature["step_positions"] for feature in features], 0),
-        "labels": pad_steps([feature["labels"] for feature in features], IGNORED),
-    }
+    def _get_train_sampler(self, train_dataset: Any = None) -> SolutionSampler:
+        table: Any = self.train_dataset if train_dataset is None else train_dataset
+        # Padded: little padding, and a batch too large for the device fails at once, longest
+        # first. Packed: any solutions fill rows.
+        group = self.args.train_batch_size * self.args.gradient_accumulation_steps
+        return SolutionSampler(
+            table.lengths.tolist(),
+            group_size=None if self._config.packing else group,
+            seed=self._config.seed,
+            epoch=lambda: int(self.state.epoch or 0),
+        )
 
 
-def training_features(solutions: Sequence[EncodedSolution]) -> list[dict[str, Any]]:
-    """The trainer's examples: ids, step positions, and targets with IGNORED for none."""
-    return [
-        {
-            "input_ids": solution.encoded.input_ids,
-            "step_positions": solution.encoded.step_positions,
-            "labels": [IGNORED if target is None else target for target in solution.targets],
-        }
-        for solution in solutions
-    ]
+_MODEL_INPUTS = ("input_ids", "attention_mask", "position_ids", "solution_lengths")
 
 
 class _Progress(TrainerCallback):
@@ -202,19 +190,33 @@ class _Progress(TrainerCallback):
         self._on_progress(state.global_step, state.max_steps)
 
 
-def _trainer(
+def _encoded(
+    labels_path: Path,
+    out_path: Path,
+    file: Path,
     model: PreTrainedModel,
-    solutions: Sequence[EncodedSolution],
+    tokenizer: PreTrainedTokenizerBase,
     config: TrainConfig,
-    folder: Path,
-    on_progress: OnProgress | None,
-) -> PrmTrainer:
+) -> EncodedLabels:
+    with clear_errors(out_path):
+        return encode_labels(
+            labels_path,
+            file,
+            tokenizer=tokenizer,
+            config=config,
+            max_length=model.config.stepmark["max_length"],
+        )
+
+
+def _arguments(config: TrainConfig, folder: Path) -> TrainingArguments:
     has_device = torch.cuda.is_available()
-    arguments = TrainingArguments(
+    return TrainingArguments(
         output_dir=str(folder),
         num_train_epochs=config.epochs,
         per_device_train_batch_size=config.batch_size,
         gradient_accumulation_steps=config.gradient_accumulation,
+        gradient_checkpointing=config.gradient_checkpointing,
+        gradient_checkpointing_kwargs={"use_reentrant": False},
         learning_rate=config.learning_rate,
         lr_scheduler_type="linear",
         warmup_steps=config.warmup_ratio,
@@ -223,90 +225,96 @@ def _trainer(
         seed=config.seed,
         use_cpu=not has_device,
         dataloader_pin_memory=has_device,
-        # little padding, and a batch too large for the device fails at once: longest first
-        train_sampling_strategy="group_by_length",
         remove_unused_columns=False,
-        save_strategy="no",
+        save_strategy="steps" if config.save_steps else "no",
+        save_steps=config.save_steps or 500,
+        save_total_limit=KEPT_CHECKPOINTS,
         logging_strategy="epoch",
         logging_nan_inf_filter=False,  # compute_loss refuses such a loss
         report_to="none",
         disable_tqdm=True,
+        ddp_find_unused_parameters=False,
     )
+
+
+def _trainer(
+    model: PreTrainedModel,
+    labels: EncodedLabels,
+    config: TrainConfig,
+    arguments: TrainingArguments,
+    on_progress: OnProgress | None,
+) -> PrmTrainer:
+    callbacks: list[TrainerCallback] = [MarkWhole()]
+    if on_progress is not None and arguments.should_save:
+        callbacks.append(_Progress(on_progress))
     trainer = PrmTrainer(
-        model=model,
+        config=config,
+        model=with_adapters(model, config.lora),
         args=arguments,
-        train_dataset=training_features(solutions),
-        data_collator=collate,
-        callbacks=[_Progress(on_progress)] if on_progress else None,
+        train_dataset=labels.train,
+        data_collator=Collator(
+            packing=config.packing,
+            weight=config.weight,
+            mean_weight=labels.sum_of_weights / labels.num_train_steps,
+        ),
+        callbacks=callbacks,
     )
     trainer.remove_callback(PrinterCallback)
     return trainer
 
 
-def _report(
-    labels: EncodedLabels, trainer: PrmTrainer, config: TrainConfig, seconds: float
+def _finish(
+    trainer: PrmTrainer,
+    labels: EncodedLabels,
+    config: TrainConfig,
+    resumed_at: int,
+    started: float,
 ) -> TrainReport:
-    losses = tuple(entry["loss"] for entry in trainer.state.log_history if "loss" in entry)
-    num_used = len(labels.train) + len(labels.validation)
-    return TrainReport(
-        num_problems=labels.num_problems,
-        num_solutions=num_used + labels.num_skipped_solutions,
-        num_train_solutions=len(labels.train),
-        num_skipped_solutions=labels.num_skipped_solutions,
-        num_steps=labels.num_steps,
-        num_train_steps=sum(solution.num_targets for solution in labels.train),
-        num_lost_steps=labels.num_lost_steps,
-        num_unlabelled_steps=labels.num_unlabelled_steps,
-        num_cut_tokens=labels.num_cut_tokens,
+    """Make the plain model of what was trained, and score with it."""
+    trainer.model = model = merged(trainer.model)
+    if config.packing:
+        model.set_attn_implementation("sdpa")
+    report = make_report(
+        labels,
+        validation=validate(model, labels.validation),
+        epoch_losses=[entry["loss"] for entry in trainer.state.log_history if "loss" in entry],
         num_updates=trainer.state.global_step,
-        seconds=round(seconds, 1),
-        epoch_losses=losses,
-        train_loss=losses[-1],
-        validation=_validate(trainer.model, labels.validation),
-        config=config.model_dump(mode="json"),
+        resumed_at=resumed_at,
+        seconds=time.monotonic() - started,
+        config=config,
     )
-
-
-def _require_finite(model: Any, report: TrainReport, example: EncodedSolution) -> None:
-    """The last update comes after the last loss: look at what it made, too."""
-    figures = [*report.epoch_losses, *score_encoded(model, [example.encoded])[0]]
+    # The last update comes after the last loss: look at what it made, too.
+    figures = [*report.epoch_losses, *score_encoded(model, [labels.train[0].encoded])[0]]
     if report.validation is not None:
         figures.append(report.validation.loss)
+        model.config.stepmark["threshold"] = report.validation.threshold
     is_finite = all(bool(torch.isfinite(weights).all()) for weights in model.parameters())
     if not (is_finite and all(map(math.isfinite, figures))):
-        raise _diverged(report.num_updates, learning_rate=report.config["learning_rate"])
+        raise _diverged(report.num_updates, learning_rate=config.learning_rate)
+    return report
 
 
-def _diverged(num_updates: int, *, learning_rate: float) -> DataError:
+def _write(
+    out_path: Path, model: Any, tokenizer: PreTrainedTokenizerBase, report: TrainReport
+) -> None:
+    with replacing_folder(out_path) as folder, clear_errors(out_path):
+        model.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+        text = json.dumps(asdict(report), indent=2, ensure_ascii=False, allow_nan=False)
+        (folder / REPORT_NAME).write_text(text + "\n", encoding="utf-8")
+        card = model_card(report, model.config.stepmark)
+        (folder / "README.md").write_text(card, encoding="utf-8")
+        for file in folder.iterdir():
+            file.chmod(0o644)  # safetensors makes its files the owner's alone
+
+
+def _diverged(num_updates: int, *, learning_rate: float) -> DivergedError:
     if num_updates == 0:
-        return DataError(
+        return DivergedError(
             "the base model gives outputs that are not finite numbers before any training; its "
             "weights are damaged: name another train.base_model"
         )
-    return DataError(
+    return DivergedError(
         f"training diverged: after {num_updates} updates the model's outputs are not finite "
         f"numbers; lower train.learning_rate (it is {learning_rate:g}). Nothing was saved"
-    )
-
-
-def _validate(model: Any, solutions: Sequence[EncodedSolution]) -> ValidationReport | None:
-    if not solutions:
-        return None
-    scores: list[float] = []
-    targets: list[float] = []
-    hard_labels: list[bool] = []
-    all_scores = score_encoded(model, [solution.encoded for solution in solutions])
-    for solution, solution_scores in zip(solutions, all_scores, strict=True):
-        rows = zip(solution_scores, solution.targets, solution.hard_labels, strict=True)
-        for score, target, hard_label in rows:
-            if target is not None:
-                scores.append(score)
-                targets.append(target)
-                hard_labels.append(hard_label)
-    return ValidationReport(
-        num_solutions=len(solutions),
-        num_steps=len(scores),
-        loss=brier(scores, targets),
-        auc=step_auc(scores, hard_labels),
-        agreement=agreement(scores, hard_labels),
     )

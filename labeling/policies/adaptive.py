@@ -6,7 +6,7 @@ Sequential sampling with a rule of precision: `increment` more at a time, up to
 rollouts where they tell most is that of OmegaPRM (arXiv 2406.06592); the rule is ours.
 
 Bias: draws stop earlier where they agree, which pulls a soft label towards 0 and 1. With the
-demo model -0.008 for true values in (0, 0.1], +0.007 in [0.9, 1) and 0.000 over all labels
+demo model -0.007 for true values in (0, 0.1], +0.009 in [0.9, 1) and +0.002 over all labels
 (`bench/label_efficiency.py`); `labeling.unbiased` takes it out.
 """
 

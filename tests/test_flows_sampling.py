@@ -1,7 +1,6 @@
 """Two models in turn, budgets and the cost ledger, on whole scripted runs."""
 
 import json
-import signal
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ from flows.cost_display import cost_figures, notes
 from flows.ledger import CostLedger
 from flows.roles import resolve_roles
 from flows.run_config import RunConfig, check_config
-from flows.sampling import OnProgress, Progress, sample_rollouts
+from flows.sampling import sample_rollouts
 from flows.stages import begin_run, generate, prepare_problems
 from labeling.steps import split_steps
 from pipeline.errors import ConfigError, DataError
@@ -19,6 +18,7 @@ from pipeline.records import Prefix, Rollout
 from storage.dataset import read_labels
 from storage.journal import read_rollouts
 from storage.lock import dataset_lock
+from tests.interrupts import interrupt_at
 
 LABELS = "labels/train-00000-of-00001.parquet"
 OTHER_MODEL = {"sampling": {"temperature": 0.7}}
@@ -95,19 +95,6 @@ def test_a_generator_with_the_completers_settings_is_the_completer(tmp_path: Pat
     one, same = (tmp_path / name / LABELS for name in ("one", "same"))
     assert one.read_bytes() == same.read_bytes()
     assert resolve_roles(config(generator={})).generator is None
-
-
-def interrupt_at(num_rollouts: int) -> OnProgress:
-    """One Ctrl-C, once so many are drawn."""
-    is_done = False
-
-    def stop(progress: Progress) -> None:
-        nonlocal is_done
-        if progress.num_rollouts >= num_rollouts and not is_done:
-            is_done = True
-            signal.raise_signal(signal.SIGINT)
-
-    return stop
 
 
 @pytest.mark.parametrize("limit", [1, 20, 32, 33, 200])

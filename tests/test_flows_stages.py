@@ -1,6 +1,5 @@
 """`stepmark generate` as a whole: one result, however often it is stopped or killed."""
 
-import asyncio
 import hashlib
 import json
 import os
@@ -22,6 +21,7 @@ from storage.dataset import label_files, read_labels, read_manifest
 from storage.journal import read_rollouts
 from storage.lock import dataset_lock
 from storage.problem_table import read_problems
+from tests.interrupts import interrupt_at
 
 SCRIPTED = """
 [problems]
@@ -181,13 +181,8 @@ def test_a_run_that_is_stopped_midway_goes_on(tmp_path: Path) -> None:
     run(some, tmp_path / "whole")
     expected = digest(tmp_path / "whole" / LABELS)
     for limit in (1, 300, 700):
-
-        def stop(progress: Progress, limit: int = limit) -> None:
-            if progress.num_rollouts >= limit:
-                raise KeyboardInterrupt
-
-        with pytest.raises((KeyboardInterrupt, asyncio.CancelledError)):
-            generate(some, tmp_path / "out", on_progress=stop)
+        with pytest.raises(KeyboardInterrupt):
+            generate(some, tmp_path / "out", on_progress=interrupt_at(limit))
         assert len(read_rollouts(tmp_path / "out")) >= limit
     run(some, tmp_path / "out")
     assert digest(tmp_path / "out" / LABELS) == expected

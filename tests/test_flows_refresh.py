@@ -242,7 +242,7 @@ def test_a_top_up_ends_with_the_runs_own_budget(tmp_path: Path) -> None:
 @pytest.mark.parametrize("policy", ["first-success", "first-error", "uncertain-first"])
 def test_a_top_up_that_says_nothing_is_refused(policy: str) -> None:
     allocation = {"policy": policy, "budget": {"rollouts": 10}}
-    message = f"refresh: a top-up needs allocation.policy = 'adaptive' or 'fixed', and it is '{policy}'"
+    message = f"a top-up needs allocation.policy = 'adaptive' or 'fixed', and it is '{policy}'"
     with pytest.raises(ConfigError, match=message):
         config(allocation=allocation, refresh={"top_up_tokens": 5})
     assert not config(allocation=allocation).refresh.tops_up

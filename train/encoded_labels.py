@@ -1,13 +1,13 @@
 """Labels as token ids, in an Arrow file that is mapped into memory, not loaded.
 
 Encoding streams the label files row by row, so the memory that training takes does not
-grow with the tokens of the labels; 8 bytes a step and some 20 a solution do stay.
+grow with the tokens of the labels; 8 bytes a step and some 60 a solution do stay.
 """
 
 import hashlib
 from array import array
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, overload
 
@@ -243,11 +243,13 @@ def _on_verdict(solution: EncodedSolution, row: LabeledRow) -> EncodedSolution:
 
 def record_batch(solutions: Sequence[EncodedSolution]) -> pa.RecordBatch:
     """The rows of the file of encoded solutions."""
-    named = [name for name in _SCHEMA.names if name in {f.name for f in fields(EncodedSolution)}]
     columns: dict[str, list[Any]] = {
         "input_ids": [solution.encoded.input_ids for solution in solutions],
         "step_positions": [solution.encoded.step_positions for solution in solutions],
-        **{name: [getattr(solution, name) for solution in solutions] for name in named},
+        "targets": [solution.targets for solution in solutions],
+        "hard_labels": [solution.hard_labels for solution in solutions],
+        "num_correct": [solution.num_correct for solution in solutions],
+        "num_graded": [solution.num_graded for solution in solutions],
     }
     return pa.record_batch([pa.array(columns[f.name], f.type) for f in _SCHEMA], schema=_SCHEMA)
 

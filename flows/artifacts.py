@@ -12,10 +12,13 @@ from uuid import UUID
 
 import httpx
 from prefect.artifacts import (
+    create_link_artifact,
     create_progress_artifact,
     create_table_artifact,
     update_progress_artifact,
 )
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.actions import ArtifactCreate
 from prefect.exceptions import PrefectException
 
 from flows.sampling import Progress
@@ -81,6 +84,32 @@ def publish_rejected_rows(key: str, dataset: str, rejected: Sequence[Mapping[str
     ]
     description = f"{dataset}: {len(rejected)} rejected rows; all are in selection.json"
     _publish(lambda: create_table_artifact(table, key=key, description=description))
+
+
+def publish_link(key: str, description: str, link: str) -> None:
+    """A link, with its address as the text: browsers do not open files from a server's page."""
+    _publish(lambda: create_link_artifact(link, key=key, description=description))
+
+
+def publish_gates(key: str, description: str, gates: Sequence[Mapping[str, object]]) -> None:
+    """The quality gates, as `GateError` and a publication hold them."""
+    table = [
+        {
+            "gate": gate["name"],
+            "found": gate["found"],
+            "asked for": gate["limit"],
+            "": "met" if gate["is_met"] else "NOT MET",
+        }
+        for gate in gates
+    ]
+    _publish(lambda: create_table_artifact(table, key=key, description=description))
+
+
+def publish_text_of_run(key: str, text: str, flow_run_id: UUID) -> None:
+    """Markdown on a run's page, also from a process that does not run it, such as a hook's."""
+    artifact = ArtifactCreate(key=key, type="markdown", data=text, flow_run_id=flow_run_id)
+    with get_client(sync_client=True) as client:
+        _publish(lambda: client.create_artifact(artifact).id)
 
 
 def publish_train_report(key: str, prm: str, report: "TrainReport") -> None:

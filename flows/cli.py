@@ -22,6 +22,7 @@ from flows import (
     command_formats,
     command_plan,
     command_publish,
+    command_refresh,
     command_regrade,
     command_report,
     command_verify,
@@ -276,6 +277,7 @@ app.command(name="export")(command_formats.export)
 app.command()(command_diff.diff)
 app.command()(command_plan.plan)
 app.command()(command_publish.publish)
+app.command()(command_refresh.refresh)
 app.command()(command_regrade.regrade)
 
 

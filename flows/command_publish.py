@@ -61,7 +61,7 @@ def publish(
         report = run(folder, options, dry_run=dry_run, force=force)
     if json_ is not None:
         write_json(json_, report.as_json())
-    _show(console, report)
+    show_publication(console, report)
 
 
 def _options(
@@ -86,7 +86,8 @@ def _options(
         ) from error
 
 
-def _show(console: "Console", report: "PublishReport") -> None:
+def show_publication(console: "Console", report: "PublishReport") -> None:
+    """Gates and files in tables, and what became of it."""
     from rich.table import Table
 
     for title, header, rows in (

@@ -81,6 +81,7 @@ def check_publish_dataset(
 
 CHECKS = {
     "generate-labels": check_generate_labels,
+    "refresh-labels": check_generate_labels,
     "train-prm": check_train_prm,
     "publish-dataset": check_publish_dataset,
 }

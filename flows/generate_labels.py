@@ -52,14 +52,18 @@ def generate_labels(config: ConfigFile, out: Folder, overrides: Overrides = ()) 
     """
     resolved, dataset = check_generate_labels(config=config, out=out, overrides=overrides)
     with dataset_lock(dataset):
-        num_problems = prepare_problems(resolved, dataset)
-        get_run_logger().info("%d problems to label in %s", num_problems, dataset)
-        regrade_stored(dataset)
-        sample_rollouts(dataset)
-        counts = snapshot_labels(dataset)
-        num_labeled = counts["labeled_solutions"]
-        get_run_logger().info("%d labelled solutions of %s", num_labeled, dataset)
-        return finish(dataset, counts)
+        return run_stages(resolved, dataset)
+
+
+def run_stages(config: RunConfig, dataset: Path) -> dict[str, Any]:
+    """The stages in their order, each a task; for a flow that holds the dataset's lock."""
+    num_problems = prepare_problems(config, dataset)
+    get_run_logger().info("%d problems to label in %s", num_problems, dataset)
+    regrade_stored(dataset)
+    sample_rollouts(dataset)
+    counts = snapshot_labels(dataset)
+    get_run_logger().info("%d labelled solutions of %s", counts["labeled_solutions"], dataset)
+    return finish(dataset, counts)
 
 
 def is_engine_failure(_task: object, _run: TaskRun, state: State[Any]) -> bool:

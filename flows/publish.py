@@ -8,7 +8,7 @@ for reading the rollouts.
 
 import contextlib
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -63,7 +63,7 @@ class PublishReport:
             "repo": self.repo,
             "snapshot": self.snapshot,
             "private": self.private,
-            "gates": [asdict(gate) for gate in self.gates],
+            "gates": _rows(self.gates),
             "files": [asdict(change) for change in self.changes],
             "trl": dict(self.trl_counts),
             "commit": commit and commit.commit,
@@ -93,7 +93,8 @@ def publish(
     with tempfile.TemporaryDirectory(prefix="stepmark-publish-") as staging, _held(path, config):
         integrity = check_integrity(path, snapshot, with_rollouts=config.with_rollouts)
         if not integrity.is_met and not dry_run:
-            raise GateError(f"{path} was not published: {refusal([integrity])}")
+            reason = f"{path} was not published: {refusal([integrity])}"
+            raise GateError(reason, _rows([integrity]))
         made = write_hub_files(
             path,
             snapshot,
@@ -104,7 +105,7 @@ def publish(
         gates = [integrity, *check_gates(made.figures, _drift(path, snapshot, last), config.gates)]
         unmet = [gate for gate in gates if not (gate.is_met or (force and gate.can_be_forced))]
         if unmet and not dry_run:
-            raise GateError(f"{path} was not published: {refusal(unmet)}")
+            raise GateError(f"{path} was not published: {refusal(unmet)}", _rows(gates))
         facts = CardFacts(
             repo, snapshot.name, manifest, made.figures, made.splits, _example(made.example), config
         )
@@ -124,6 +125,11 @@ def publish(
         )
 
 
+def publish_settings(config: PublishConfig) -> dict[str, Any]:
+    """The settings that what is published follows from: not the gates, not the patience."""
+    return config.model_dump(mode="json", exclude={"gates", "patience_seconds"})
+
+
 def _snapshot(path: Path) -> tuple[Path, Mapping[str, Any]]:
     """The folder of the current labels, and its manifest with the config that made them."""
     folder = labels_path(path)
@@ -140,6 +146,10 @@ def _snapshot(path: Path) -> tuple[Path, Mapping[str, Any]]:
             f"{folder / MANIFEST} does not hold the config of a run; run `stepmark generate` again"
         ) from error
     return folder, manifest
+
+
+def _rows(gates: Iterable[Gate]) -> list[dict[str, Any]]:
+    return [asdict(gate) for gate in gates]
 
 
 def _held(path: Path, config: PublishConfig) -> contextlib.AbstractContextManager[None]:
@@ -184,6 +194,7 @@ def _record(
         "snapshot": snapshot,
         "private": config.private,
         "published_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "settings": publish_settings(config),
         "files": {
             file.name: {"sha256": file.sha256, "bytes": file.num_bytes} for file in made.files
         },

@@ -7,9 +7,10 @@ from prefect import flow, get_run_logger, task
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State, TaskRun
 
+from flows.artifacts import publish_figures, publish_gates
 from flows.flow_parameters import ConfigFile, Folder, Overrides, check_publish_dataset
 from flows.publish import publish as run_publish
-from pipeline.errors import HubError
+from pipeline.errors import GateError, HubError
 from storage.publish_config import PublishConfig
 
 
@@ -50,9 +51,17 @@ def is_hub_failure(_task: object, _run: TaskRun, state: State[Any]) -> bool:
 )
 def publish(dataset: Path, options: PublishConfig) -> dict[str, Any]:
     """`flows.publish.publish`."""
-    report = run_publish(dataset, options)
+    try:
+        report = run_publish(dataset, options)
+    except GateError as error:
+        publish_gates("gates", f"{dataset}: not published", error.gates)
+        raise
     commit = report.commit
     assert commit is not None
     what = "published" if commit.is_new else "unchanged, no commit made"
     get_run_logger().info("%s: %s, commit %s, tag %s", report.repo, what, commit.commit, commit.tag)
-    return report.as_json()
+    shown = report.as_json()
+    publish_gates("gates", f"{dataset}: {what}", shown["gates"])
+    publication = {"repo": report.repo, "commit": commit.commit, "tag": commit.tag, "": what}
+    publish_figures("publication", f"{dataset}: publication", publication)
+    return shown

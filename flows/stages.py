@@ -50,10 +50,17 @@ def generate(config: RunConfig, out: Path, *, on_progress: OnProgress) -> dict[s
     Raises the errors of `pipeline.errors`; whatever was finished before stays in `out`.
     """
     with dataset_lock(out):
-        prepare_problems(config, out)
-        begin_run(config, out)
-        sample_rollouts(config, out, on_progress=on_progress, begins_run=False)
-        return finish(config, out, counts=snapshot_labels(config, out))
+        return generate_while_locked(config, out, on_progress=on_progress)
+
+
+def generate_while_locked(
+    config: RunConfig, out: Path, *, on_progress: OnProgress
+) -> dict[str, object]:
+    """`generate` for a caller that holds `dataset_lock`, to go on under the same one."""
+    prepare_problems(config, out)
+    begin_run(config, out)
+    sample_rollouts(config, out, on_progress=on_progress, begins_run=False)
+    return finish(config, out, counts=snapshot_labels(config, out))
 
 
 def regrade_dataset(out: Path, *, dry_run: bool = False) -> RegradeReport:

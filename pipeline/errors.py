@@ -6,6 +6,8 @@ offending value, where it stands, and what to do about it. The command line prin
 message on stderr and exits with `exit_code`; anything else that escapes is a bug of ours.
 """
 
+from collections.abc import Mapping, Sequence
+
 
 class StepmarkError(Exception):
     """Base of all errors raised on purpose. `exit_code` is the command line's."""
@@ -36,4 +38,11 @@ class HubError(StepmarkError):
 
 
 class GateError(StepmarkError):
-    """Labels that the quality gates keep from being published."""
+    """Labels that the quality gates keep from being published.
+
+    `gates` are all that were asked, as rows to show: name, found, limit, is_met.
+    """
+
+    def __init__(self, message: str, gates: Sequence[Mapping[str, object]] = ()) -> None:
+        super().__init__(message)
+        self.gates = gates

@@ -1,7 +1,7 @@
 """`published.json`: what of a dataset was published where, as far as this folder knows.
 
     {"repos": {"org/name": {"commit", "tag", "snapshot", "private", "published_at",
-                            "files": {name: {"sha256", "bytes"}}}}}
+                            "settings", "files": {name: {"sha256", "bytes"}}}}}
 
 The Hub is the truth; this serves the drift gate, the dry run, and keeping the snapshot that
 was published from being pruned.

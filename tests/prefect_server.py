@@ -100,8 +100,11 @@ class Prefect:
 
 
 @contextlib.contextmanager
-def running_prefect(home: Path) -> Iterator[Prefect]:
-    """Server, pool, the deployments of prefect.yaml and a worker, in the documented order."""
+def running_prefect(home: Path, **variables: str) -> Iterator[Prefect]:
+    """Server, pool, the deployments of prefect.yaml and a worker, in the documented order.
+
+    The environment's `variables` reach the worker's runs, too.
+    """
     port = _free_port()
     url = f"http://127.0.0.1:{port}/api"
     environment = {
@@ -119,6 +122,7 @@ def running_prefect(home: Path) -> Iterator[Prefect]:
         "DO_NOT_TRACK": "1",
         "COLUMNS": "200",
         "OMP_NUM_THREADS": "1",
+        **variables,
     }
     server = ("server", "start", "--host", "127.0.0.1", "--port", str(port))
     worker = ("worker", "start", "--pool", "stepmark")

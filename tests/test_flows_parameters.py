@@ -14,6 +14,7 @@ from prefect.utilities.schema_tools import is_valid_schema, validate
 from flows.flow_parameters import check_generate_labels, check_parameters, check_train_prm
 from flows.generate_labels import generate_labels, is_engine_failure
 from flows.publish_dataset import is_hub_failure, publish_dataset
+from flows.refresh_labels import refresh_labels
 from flows.train_prm import train_prm_flow
 from pipeline.errors import ConfigError, DatasetLockedError, EngineError, GateError, HubError
 
@@ -38,6 +39,7 @@ def config(tmp_path: Path) -> Path:
         (train_prm_flow, TRAIN),
         (train_prm_flow, {**TRAIN, "config": None, "overrides": []}),
         (publish_dataset, PUBLISH),
+        (refresh_labels, {**LABEL, "overrides": ["publish.repo=org/name"]}),
     ],
 )
 def test_the_servers_schema_takes_good_parameters(
@@ -59,6 +61,7 @@ def test_the_servers_schema_takes_good_parameters(
         (train_prm_flow, {"out": "prm"}),
         (train_prm_flow, {**TRAIN, "overrides": ["=5"]}),
         (publish_dataset, {"overrides": []}),
+        (refresh_labels, {**LABEL, "overrides": ["publish.repo"]}),
     ],
 )
 def test_the_servers_schema_refuses_bad_parameters(
@@ -74,6 +77,7 @@ def test_the_schemas_hold_in_the_deployments_of_the_yaml() -> None:
         "flows.generate_labels:generate_labels": generate_labels,
         "flows.train_prm:train_prm_flow": train_prm_flow,
         "flows.publish_dataset:publish_dataset": publish_dataset,
+        "flows.refresh_labels:refresh_labels": refresh_labels,
     }
     for deployment in yaml.safe_load((CHECKOUT / "prefect.yaml").read_text())["deployments"]:
         flow = flows[deployment["entrypoint"]]
@@ -108,6 +112,8 @@ def test_the_flows_check_before_they_touch_anything(tmp_path: Path) -> None:
     out = tmp_path / "dataset"
     with pytest.raises(ConfigError, match="there is no config file"):
         generate_labels.fn(config=str(tmp_path / "absent.toml"), out=str(out))
+    with pytest.raises(ConfigError, match="there is no config file"):
+        refresh_labels.fn(config=str(tmp_path / "absent.toml"), out=str(out))
     with pytest.raises(ConfigError, match="cannot be read"):
         train_prm_flow.fn(dataset=str(out), out=str(tmp_path / "prm"))
     with pytest.raises(ConfigError, match="cannot be read"):

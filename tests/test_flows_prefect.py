@@ -32,6 +32,14 @@ kind = "scripted"
 """
 
 
+FLOWS = {
+    "flows.generate_labels:generate_labels": "generate-labels",
+    "flows.refresh_labels:refresh_labels": "refresh-labels",
+    "flows.publish_dataset:publish_dataset": "publish-dataset",
+    "flows.train_prm:train_prm_flow": "train-prm",
+}
+
+
 @pytest.fixture(scope="module")
 def prefect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prefect]:
     with running_prefect(tmp_path_factory.mktemp("prefect")) as prefect:
@@ -48,9 +56,8 @@ def scripted(tmp_path: Path) -> Path:
 def test_deploying_drops_nothing_of_the_yaml(prefect: Prefect) -> None:
     content = yaml.safe_load((CHECKOUT / "prefect.yaml").read_text())
     names = {}
-    for flow_name, typed in zip(
-        ("generate-labels", "generate-labels", "train-prm"), content["deployments"], strict=True
-    ):
+    for typed in content["deployments"]:
+        flow_name = FLOWS[typed["entrypoint"]]
         stored = prefect.deployment(f"{flow_name}/{typed['name']}")
         names[f"{flow_name}/{typed['name']}"] = stored["id"]
         read_back = {

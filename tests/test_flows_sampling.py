@@ -174,14 +174,14 @@ def test_the_cost_of_a_label_is_that_of_the_rollouts_that_it_counts(tmp_path: Pa
 
 def test_a_budget_of_tokens_or_minutes_ends_cleanly(tmp_path: Path) -> None:
     tokens = run(config(allocation={"budget": {"tokens": 500}}), tmp_path)
-    minutes = run(config(allocation={"budget": {"minutes": 1e-6}}), tmp_path)
+    minutes = run(config(allocation={"budget": {"minutes": 1e-9}}), tmp_path)
     for manifest in (tokens, minutes):
         assert manifest["cost"]["last_run"]["budget_met"]
         assert manifest["counts"]["problems_unfinished"] > 0
     assert tokens["cost"]["last_run"]["generated_tokens"] >= 500
     assert minutes["cost"]["last_run"]["rollouts"] == 0
     with pytest.raises(DataError, match="the budget was met before a solution was finished"):
-        run(config(allocation={"budget": {"minutes": 1e-6}}), tmp_path / "empty")
+        run(config(allocation={"budget": {"minutes": 1e-9}}), tmp_path / "empty")
 
 
 def test_a_budget_that_one_phase_meets_starts_no_other(tmp_path: Path) -> None:

@@ -119,12 +119,12 @@ def test_who_was_taken_over_stops(tmp_path: Path) -> None:
     def work() -> None:
         with dataset_lock(tmp_path, heartbeat_seconds=0.05):
             left_by(tmp_path, elsewhere(0))
-            time.sleep(10)
+            time.sleep(60)
 
     started = time.monotonic()
     with pytest.raises(DatasetLockedError, match="was taken over by another process"):
         work()
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 50
     holder = lock_holder(tmp_path)
     assert holder is not None
     assert holder.host == "node-7"  # the other's name stays

@@ -25,6 +25,7 @@ from flows import (
     command_refresh,
     command_regrade,
     command_report,
+    command_solve,
     command_verify,
 )
 from flows.cli_options import ConfigOption, SetOption
@@ -279,6 +280,7 @@ app.command()(command_plan.plan)
 app.command()(command_publish.publish)
 app.command()(command_refresh.refresh)
 app.command()(command_regrade.regrade)
+app.command()(command_solve.solve)
 
 
 class _StoppedError(StepmarkError):

@@ -39,7 +39,7 @@ def solution_panel(solution: LabeledSolution, *, hard_threshold: float = 0.0) ->
     grid.add_column(overflow="fold")
     first_error = solution.first_error(hard_threshold)
     for step_index, (step, label) in enumerate(zip(solution.steps, solution.labels, strict=True)):
-        style = Style(color=_colour(label.mc_value))
+        style = Style(color=colour_of(label.mc_value))
         counts = f"{label.num_correct}/{label.num_graded}"
         if label.num_undecided:
             counts += f" ?{label.num_undecided}"
@@ -207,7 +207,8 @@ def _is_control(character: str) -> bool:
     return unicodedata.category(character) in {"Cc", "Cf", "Cs", "Zl", "Zp"}
 
 
-def _colour(value: float) -> str:
+def colour_of(value: float) -> str:
+    """From red (0) over yellow to green (1); grey for NaN."""
     if math.isnan(value):
         return "bright_black"
     red = round(255 * min(1.0, 2 * (1 - value)))

@@ -21,6 +21,7 @@ from labeling.prompts import PromptConfig
 from labeling.steps import StepConfig
 from pipeline.config import EngineConfig, FrozenConfig, ModelConfig, SamplingConfig
 from pipeline.errors import ConfigError
+from search.config import SearchConfig
 from search.scoring import Aggregation
 from storage.dataset import refuse_model
 from storage.decontamination import DecontaminationConfig
@@ -105,6 +106,7 @@ class RunConfig(FrozenConfig):
     labels: LabelConfig = LabelConfig()
     train: TrainConfig = TrainConfig()
     evaluate: EvaluateConfig = EvaluateConfig()
+    search: SearchConfig = SearchConfig()
     publish: PublishConfig = PublishConfig()
 
     @field_validator("refresh")

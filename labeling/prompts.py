@@ -71,6 +71,10 @@ class PromptEncoder(Protocol):
         """The prompts of all proper, non-root prefixes of a solution, by `prefix_id`."""
         ...
 
+    def continuing(self, problem: Problem, text: str) -> Prompt:
+        """The prompt that continues `text`, written after the question, encoded by itself."""
+        ...
+
 
 class TextPromptEncoder:
     """For samplers that read text: the plain template, no token ids."""
@@ -89,6 +93,10 @@ class TextPromptEncoder:
             prefix.prefix_id: Prompt(root + prefix.text, ())
             for prefix in proper_prefixes(problem, steps)
         }
+
+    def continuing(self, problem: Problem, text: str) -> Prompt:
+        """The prompt that continues `text`, written after the question."""
+        return Prompt(self.root(problem).text + text, ())
 
 
 class TokenPromptEncoder:
@@ -141,6 +149,11 @@ class TokenPromptEncoder:
                 prefix_ids = self._ids(solution[:cut], is_content=True)
             prompts[prefix.prefix_id] = Prompt(root.text + solution[:cut], root.ids + prefix_ids)
         return prompts
+
+    def continuing(self, problem: Problem, text: str) -> Prompt:
+        """The prompt that continues `text`, written after the question, encoded by itself."""
+        root = self.root(problem)
+        return Prompt(root.text + text, root.ids + self._ids(text, is_content=True))
 
     def _render(self, question: str) -> str:
         if self._style is PromptStyle.PLAIN:

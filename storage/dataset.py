@@ -24,6 +24,8 @@ FOLDERS = ("problems", "rollouts")
 """Those to which a run adds files."""
 SNAPSHOTS = "snapshots"
 MANIFEST = "manifest.json"
+SNAPSHOT_MANIFEST = "_manifest.json"
+"""With a name that pyarrow and `datasets` leave out: the folder of labels is Parquet to them."""
 EARLIER_LABELS = "000000"
 """The snapshot made of the `labels` folder of a stepmark that kept no snapshots."""
 
@@ -141,7 +143,8 @@ def with_files(manifest: dict[str, object], root: Path, folders: list[Path]) -> 
 
 def read_manifest(path: Path) -> dict[str, object]:
     """The manifest of a dataset or a snapshot; empty where there is none yet."""
-    file = path / MANIFEST
+    own = path / SNAPSHOT_MANIFEST
+    file = own if own.exists() else path / MANIFEST
     if not file.exists():
         return {}
     try:

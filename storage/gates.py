@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
-from storage.dataset import MANIFEST, SNAPSHOTS, label_files, read_manifest
+from storage.dataset import MANIFEST, SNAPSHOT_MANIFEST, SNAPSHOTS, label_files, read_manifest
 from storage.files import file_hash
 from storage.journal import live_parts
 from storage.label_figures import LabelFigures
@@ -67,7 +67,7 @@ def check_integrity(path: Path, folder: Path, *, with_rollouts: bool) -> Gate:
         name.removeprefix(here): of for name, of in of_dataset.items() if name.startswith(here)
     }
     if not wrong and current != _listed(read_manifest(folder)):
-        wrong = [f"{MANIFEST} and {here}{MANIFEST} name other files"]
+        wrong = [f"{MANIFEST} and {here}{SNAPSHOT_MANIFEST} name other files"]
     if with_rollouts:
         listed = {name: of for name, of in of_dataset.items() if name.startswith("rollouts/")}
         there = {f"rollouts/{part.name}" for part in live_parts(path)}

@@ -1,6 +1,6 @@
 """Snapshots: the labels as they were at the end of a run, kept beside each other.
 
-    snapshots/000002/<split>-00000-of-00001.parquet, manifest.json
+    snapshots/000002/<split>-00000-of-00001.parquet, _manifest.json
 
 A snapshot is written whole under a name that readers leave out, then renamed, then the
 dataset's manifest names it (the pointer), then the link `labels` is turned. So a reader, who
@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from pipeline.errors import ConfigError, DataError
 from storage.dataset import (
     EARLIER_LABELS,
-    MANIFEST,
+    SNAPSHOT_MANIFEST,
     SNAPSHOTS,
     current_snapshot,
     is_snapshot_id,
@@ -98,7 +98,7 @@ def list_snapshots(path: Path) -> list[str]:
     """The ids of the finished snapshots, oldest first."""
     folders = [one for one in (path / SNAPSHOTS).glob("[0-9]*") if is_snapshot_id(one.name)]
     if is_remote(path):  # where a folder cannot be renamed, its manifest finishes it
-        folders = [one for one in folders if (one / MANIFEST).exists()]
+        folders = [one for one in folders if (one / SNAPSHOT_MANIFEST).exists()]
     return sorted((one.name for one in folders), key=int)
 
 
@@ -162,11 +162,11 @@ def _finished(path: Path, manifest: dict[str, object]) -> str:
         shutil.rmtree(staged)
         return latest
     snapshot = f"{_next_number(path):06d}"
-    write_json(staged / MANIFEST, {**described, "snapshot": snapshot})
+    write_json(staged / SNAPSHOT_MANIFEST, {**described, "snapshot": snapshot})
     finished = path / SNAPSHOTS / snapshot
     with write_errors(finished):
         if is_remote(path):
-            put_folder(staged, finished, last=MANIFEST)
+            put_folder(staged, finished, last=SNAPSHOT_MANIFEST)
             shutil.rmtree(staged)
         else:
             staged.rename(finished)
@@ -205,7 +205,7 @@ def _adopt_earlier_labels(path: Path) -> None:
     if not is_earlier or adopted.exists():
         return
     described = with_files({**manifest, "snapshot": EARLIER_LABELS}, labels, [labels])
-    write_json(labels / "manifest.json", described)
+    write_json(labels / SNAPSHOT_MANIFEST, described)
     with write_errors(adopted):
         labels.rename(adopted)
         sync(path)
@@ -256,7 +256,7 @@ def _remove(folder: Path) -> None:
     hidden = folder
     try:
         if is_remote(folder):
-            remove_folder(folder, first=MANIFEST)
+            remove_folder(folder, first=SNAPSHOT_MANIFEST)
             return
         if is_snapshot_id(folder.name):
             hidden = folder.with_name(f"{_REMOVED}{folder.name}")

@@ -13,7 +13,14 @@ from pathlib import Path
 from typing import Any, cast
 
 from pipeline.errors import DataError
-from storage.dataset import FOLDERS, MANIFEST, SNAPSHOTS, is_snapshot_id, label_files
+from storage.dataset import (
+    FOLDERS,
+    MANIFEST,
+    SNAPSHOT_MANIFEST,
+    SNAPSHOTS,
+    is_snapshot_id,
+    label_files,
+)
 from storage.files import file_hash
 from storage.findings import LEFT_OVER, NEXT_RUN, REMAKE, REMOVE, RESTORE, Finding, Findings
 from storage.journal import all_parts, replaced_by
@@ -133,7 +140,7 @@ def _check_snapshots(findings: Findings, manifest: Mapping[str, Any]) -> list[st
     there.sort(key=lambda name: name == current)
     for name in there:
         advice = REMAKE if name == current else REMOVE
-        own = _manifest(findings, folder / name / MANIFEST)
+        own = _manifest(findings, folder / name / SNAPSHOT_MANIFEST)
         if not own:
             findings.add(folder / name, "it has no manifest that can be read", advice)
         _check_listed(findings, own, folder / name, set())

@@ -94,7 +94,7 @@ def test_a_run_leaves_the_agreed_files_and_counts(tmp_path: Path) -> None:
         "config.json",
         "selection.json",
         "manifest.json",
-        f"{snapshot}/manifest.json",
+        f"{snapshot}/_manifest.json",
         f"{snapshot}/train-00000-of-00001.parquet",
     } <= {str(file.relative_to(tmp_path)) for file in tmp_path.rglob("*")}
     assert manifest["snapshot"] == "000001"

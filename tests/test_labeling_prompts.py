@@ -41,6 +41,18 @@ def test_the_text_encoder_fills_the_template_and_leaves_braces_alone() -> None:
     assert prompts[Prefix("p", STEPS[:2]).prefix_id].text.endswith("eggs.: Mia has 1.\nThen 2.")
 
 
+def test_a_text_is_continued_with_the_line_break_at_its_end() -> None:
+    text = "".join(STEPS[:2]) + "\n"
+    assert TextPromptEncoder(PromptConfig()).continuing(PROBLEM, text).text.endswith(text)
+    for tokenizer in (TOKENIZER, CHAT):
+        encoder = TokenPromptEncoder(PromptConfig(), tokenizer)
+        root, prompt = encoder.root(PROBLEM), encoder.continuing(PROBLEM, text)
+        assert prompt.text == root.text + text
+        assert prompt.ids[: len(root.ids)] == root.ids
+        assert decoded(tokenizer, prompt.ids[len(root.ids) :]) == text
+        assert encoder.continuing(PROBLEM, "") == root
+
+
 def test_a_cut_inside_a_token_is_encoded_by_itself_and_counted() -> None:
     encoder = TokenPromptEncoder(PromptConfig(), TOKENIZER)
     merged = TOKENIZER(".\nThen", add_special_tokens=False)["input_ids"][0]

@@ -16,7 +16,12 @@ import pytest
 from pipeline.config import SamplingConfig
 from pipeline.errors import EngineError
 from pipeline.records import FinishReason
-from pipeline.samplers.openai_answers import retry_after_seconds
+from pipeline.samplers.openai_answers import (
+    CompletionsAnswer,
+    completions,
+    read_answer,
+    retry_after_seconds,
+)
 from pipeline.samplers.openai_client import CompletionsClient, ServerFaultError, ServerHangError
 from pipeline.samplers.sampler import Completion, EngineBusyError, SamplingRequest
 
@@ -370,3 +375,17 @@ def test_a_context_that_shrinks_once_more_cuts_the_request_off(
     url = serve(*refusing, "--context-said", "context length is 20", "--record", str(record))
     assert sample(url, request(num_prompt_tokens=15)) == CUT_OFF
     assert len(recorded(record)) == 2
+
+
+@pytest.mark.parametrize(
+    ("stop_reason", "expected"), [('"\\n"', "\n"), ("null", None), ("151645", None)]
+)
+def test_the_stop_string_that_ended_a_completion_is_told(
+    stop_reason: str, expected: str | None
+) -> None:
+    content = (
+        '{"choices": [{"index": 0, "text": "a", "finish_reason": "stop", "token_ids": [1], '
+        f'"stop_reason": {stop_reason}}}]}}'
+    )
+    (one,) = completions(read_answer(content.encode(), CompletionsAnswer), num_samples=1)
+    assert one.stopped_at == expected

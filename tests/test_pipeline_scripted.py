@@ -37,6 +37,21 @@ def test_a_sure_solver_writes_the_reference_and_continues_prefixes() -> None:
     assert rest.text == text[cut:]
 
 
+def test_stop_strings_end_a_completion_and_are_told() -> None:
+    text = solution_text(reference_lines(PROBLEM), PROBLEM.thing)
+    sampler = ScriptedSampler({PROBLEM.question: PROBLEM}, step_accuracy=1.0)
+    written, num_steps = "", 0
+    while True:
+        request = SamplingRequest(PROMPT + written, (), 1, 0, SamplingConfig(stop=("?", "\n")))
+        (one,) = asyncio.run(sampler.sample(request))
+        written += one.text
+        if one.stopped_at is None:
+            break
+        assert (one.stopped_at, one.num_tokens) == ("\n", len(one.text.split()) + 1)
+        written, num_steps = written + "\n", num_steps + 1
+    assert (written, num_steps) == (text, len(reference_lines(PROBLEM)))
+
+
 def test_the_share_of_right_solutions_is_the_true_value() -> None:
     num_lines = len(reference_lines(PROBLEM))
     right = sum(

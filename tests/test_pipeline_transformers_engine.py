@@ -130,6 +130,8 @@ def test_stop_strings_end_before_themselves(folder: Path) -> None:
             continue
         num_cut += 1
         assert cut.text == whole.text[:at]
+        assert cut.stopped_at is not None
+        assert whole.text.startswith(cut.stopped_at, at)
         assert cut.finish_reason is FinishReason.STOP
         assert 1 <= cut.num_tokens <= whole.num_tokens
     assert num_cut > 10

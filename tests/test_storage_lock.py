@@ -70,7 +70,7 @@ def test_what_a_killed_process_left_is_taken_over_at_once(
     assert not left.is_alive
     started = time.monotonic()
     with caplog.at_level("INFO"), dataset_lock(tmp_path):
-        assert time.monotonic() - started < 1
+        assert time.monotonic() - started < 10
         now = lock_holder(tmp_path)
         assert now is not None
         assert now.pid == os.getpid()

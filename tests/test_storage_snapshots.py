@@ -53,7 +53,7 @@ def test_a_snapshot_is_files_a_manifest_a_pointer_and_a_link(tmp_path: Path) -> 
     written = publish(tmp_path, 1, completer="c")
     folder = tmp_path / "snapshots" / "000001"
     split_files = ["test-00000-of-00001.parquet", "train-00000-of-00001.parquet"]
-    assert names(folder) == ["manifest.json", *split_files]
+    assert names(folder) == ["_manifest.json", *split_files]
     own = read_manifest(folder)
     hashes = {
         name: {"sha256": file_hash(folder / name), "bytes": (folder / name).stat().st_size}
@@ -212,7 +212,7 @@ def check_old_or_new(folder: Path) -> int:
         own = folder / "snapshots" / snapshot
         files = read_manifest(own)["files"]
         assert isinstance(files, dict)
-        assert files.keys() == {file.name for file in own.iterdir()} - {"manifest.json"}
+        assert files.keys() == {file.name for file in own.iterdir()} - {"_manifest.json"}
         for name, listed in files.items():
             assert listed["sha256"] == file_hash(own / name)
     manifest = read_manifest(folder)

@@ -55,6 +55,8 @@ class Choice(BaseModel):
     index: Annotated[int, Field(ge=0)]
     text: _Text
     finish_reason: Literal["stop", "length"]
+    stop_reason: object = None
+    """vLLM's: the stop string, a token's id, or nothing where the model ended."""
     token_ids: list[int] | None = None
 
 
@@ -161,4 +163,5 @@ def _completion(choice: Choice) -> Completion:
         text=choice.text,
         finish_reason=FinishReason(choice.finish_reason),
         num_tokens=len(choice.token_ids),
+        stopped_at=choice.stop_reason if isinstance(choice.stop_reason, str) else None,
     )

@@ -50,12 +50,14 @@ class Completion:
     `num_tokens` counts generated tokens, the end token included. `num_cached_prompt_tokens`
     of a request's prompt were found in the engine's cache; its first completion says so,
     None where the engine does not tell; a completion is the same with and without.
+    `stopped_at` is the stop string that ended it, None where something else did.
     """
 
     text: str
     finish_reason: FinishReason
     num_tokens: int
     num_cached_prompt_tokens: int | None = field(default=None, compare=False)
+    stopped_at: str | None = None
 
 
 class EngineFaultError(EngineError):

@@ -42,11 +42,11 @@ class ScriptedSampler:
         await asyncio.sleep(self.latency_seconds)
         self.num_samples += request.num_samples
         return [
-            self._complete(request.prompt, request.seed + child)
+            self._complete(request.prompt, request.seed + child, request.sampling.stop)
             for child in range(request.num_samples)
         ]
 
-    def _complete(self, prompt: str, seed: int) -> Completion:
+    def _complete(self, prompt: str, seed: int, stop: tuple[str, ...]) -> Completion:
         question, _, written = prompt.removeprefix("Question: ").partition("\nAnswer:")
         problem = self.problems.get(question)
         if problem is None:
@@ -58,10 +58,13 @@ class ScriptedSampler:
         for line in lines_left:
             is_wrong = is_wrong or rng.random() >= self.step_accuracy
             lines = (*lines, Line(line.owner, line.expression, line.value + is_wrong))
-        text = solution_text(lines, problem.thing)
-        return Completion(
-            text[len(written) :], FinishReason.STOP, len(text[len(written) :].split())
-        )
+        text = solution_text(lines, problem.thing)[len(written) :]
+        stops = [(text.find(one), one) for one in stop if one in text]
+        if not stops:
+            return Completion(text, FinishReason.STOP, len(text.split()))
+        at, found = min(stops)  # a stop string costs a token, as it does in engines
+        num_tokens = len(text[:at].split()) + 1
+        return Completion(text[:at], FinishReason.STOP, num_tokens, stopped_at=found)
 
 
 _LINE = re.compile(r"(\w+) has ([\d*/+-]+)=(-?\d+) ")

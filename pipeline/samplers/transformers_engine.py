@@ -246,10 +246,11 @@ class TransformersSampler:
     def _completion(self, ids: list[int], sampling: SamplingConfig) -> Completion:
         end = next((i for i, token_id in enumerate(ids) if token_id in self._end_ids), None)
         text = self._decode(ids[:end])
-        stops = [at for at in (text.find(stop) for stop in sampling.stop) if at >= 0]
+        stops = [(text.find(stop), stop) for stop in sampling.stop if stop in text]
         if stops:  # what follows is padding, which can be the end token
+            at, stop = min(stops)
             num_tokens = self._num_until_pad(ids if end is None else ids[:end])
-            return Completion(text[: min(stops)], FinishReason.STOP, num_tokens)
+            return Completion(text[:at], FinishReason.STOP, num_tokens, stopped_at=stop)
         reason = FinishReason.LENGTH if end is None else FinishReason.STOP
         return Completion(text, reason, len(ids) if end is None else end + 1)
 

@@ -6,6 +6,7 @@ work in it. The folder appears whole or not at all.
 """
 
 import os
+import re
 import shutil
 from collections import Counter
 from collections.abc import Generator, Iterator
@@ -236,7 +237,7 @@ def _appears_whole(out: Path) -> Generator[Path, None, None]:
     out = Path(os.path.realpath(out))
     folder = out.with_name(f".{out.name}.{os.getpid()}.tmp")
     with write_errors(out):
-        _remove_abandoned(out)
+        remove_abandoned(out)
         folder.mkdir(parents=True)
         try:
             yield folder
@@ -246,8 +247,9 @@ def _appears_whole(out: Path) -> Generator[Path, None, None]:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _remove_abandoned(out: Path) -> None:
-    for folder in out.parent.glob(f".{out.name}.*.tmp"):
-        pid = folder.name.split(".")[-2]
-        if not pid.isdecimal() or not psutil.pid_exists(int(pid)):
+def remove_abandoned(out: Path) -> None:
+    """What dead processes left of an earlier import; a neighbour's folder may look alike."""
+    for folder in out.parent.iterdir():
+        named = re.fullmatch(re.escape(f".{out.name}.") + r"(\d{1,10})\.tmp", folder.name)
+        if named is not None and not psutil.pid_exists(int(named[1])):
             shutil.rmtree(folder, ignore_errors=True)

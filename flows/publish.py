@@ -170,7 +170,10 @@ def _drift(path: Path, snapshot: Path, last: Record | None) -> LastPublished | N
     folder = path / SNAPSHOTS / before
     if not folder.is_dir():
         return LastPublished(before, None)
-    return LastPublished(before, diff_labels(folder, snapshot).drift.mean)
+    drift = diff_labels(folder, snapshot).drift
+    if not drift.num_labels:
+        return LastPublished(before, None, "which was published, has no label in common with this")
+    return LastPublished(before, drift.mean)
 
 
 def _send(facts: CardFacts, made: HubFiles, config: PublishConfig) -> PublishedCommit:

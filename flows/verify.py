@@ -19,7 +19,7 @@ from storage.dataset import MANIFEST, SNAPSHOTS, label_files, refuse_model
 from storage.findings import REMAKE, Finding
 from storage.journal import grouped_rollouts
 from storage.lock import refuse_live_holder
-from storage.problem_table import read_problems
+from storage.problem_table import problem_parts, read_problems
 from storage.schema import LABELS, table_batches
 from storage.tables import labels_to_table
 from storage.verify import FileCheck, verify_files
@@ -59,7 +59,7 @@ def verify(path: Path, *, full: bool = False) -> Verification:
         raise ConfigError(f"{path} is no dataset folder; give the --out of `stepmark generate`")
     refuse_live_holder(path)
     files = verify_files(path)
-    why_not = _why_not_compared(files)
+    why_not = _why_not_compared(path, files)
     compared, wrong = (0, ()) if why_not else _compare_labels(path, files, full=full)
     figures = {
         "files": files.num_files,
@@ -72,7 +72,7 @@ def verify(path: Path, *, full: bool = False) -> Verification:
     return Verification((*files.findings, *wrong), figures, compared, why_not)
 
 
-def _why_not_compared(files: FileCheck) -> str:
+def _why_not_compared(path: Path, files: FileCheck) -> str:
     if not files.manifest:
         return "no run has ended yet"
     if files.findings:
@@ -81,6 +81,9 @@ def _why_not_compared(files: FileCheck) -> str:
         return "they were imported, not made of rollouts"
     if not files.is_journal_of_manifest:
         return "a later run has added rollouts and is not finished: run it to its end"
+    listed = files.manifest.get("files", {})
+    if any(f"problems/{part.name}" not in listed for part in problem_parts(path)):
+        return "a later run has added problems and is not finished: run it to its end"
     if "snapshot" not in files.manifest:
         return "an earlier stepmark has made them"
     return ""

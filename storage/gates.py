@@ -35,10 +35,14 @@ class Gate:
 
 @dataclass(frozen=True, slots=True)
 class LastPublished:
-    """The drift from the labels last published; `mean` is None where it cannot be told."""
+    """The drift from the labels last published, over those that are in both.
+
+    `mean` is None where it cannot be told, and `why` says why.
+    """
 
     snapshot: str
     mean: float | None
+    why: str = "which was published, is not there any more"
 
 
 def check_gates(
@@ -95,7 +99,7 @@ def _drift(last: LastPublished | None, limit: float) -> Gate:
     if last is None:
         return Gate(name, "nothing was published before", _shown(limit), is_met=True)
     if last.mean is None:
-        found = f"unknown: snapshot {last.snapshot}, which was published, is not there any more"
+        found = f"unknown: snapshot {last.snapshot}, {last.why}"
         return Gate(name, found, _shown(limit), is_met=False)
     return _at_most(name, last.mean, limit)
 

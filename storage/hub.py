@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 CARD = "README.md"
 MADE_BY = "<!-- made by stepmark publish -->"
 """A line of the card: its absence beside data says that the repo is another program's."""
-OUR_FILE = re.compile(r"(?:data|trl|rollouts)/[a-z][a-z0-9_]*-\d{5}-of-\d{5}\.parquet")
+OUR_FILE = re.compile(r"(?:data|trl|rollouts)/\w{1,64}-\d{5}-of-\d{5}\.parquet")
 """What a publish may replace or delete in a repo, besides the card."""
 
 _TAG = re.compile(r"v\d{4}-\d{2}-\d{2}(-\d+)?")

@@ -32,6 +32,7 @@ MAX_PARTS_READ = 64
 LARGE_PART_ROWS = 1_000_000
 _ROW_GROUP_ROWS = 32_768
 _REPLACES = "stepmark_replaces"
+_REWRITES = "stepmark_rewrites"
 
 
 class Journal:
@@ -121,7 +122,8 @@ def rewrite(path: Path, change: Callable[[pa.Table], pa.Table | None]) -> bool:
     compact(path, max_parts=MAX_PARTS_READ)
     parts = live_parts(path)
     try:
-        _replace(path / "rollouts", parts, _changed(merged_tables(parts), change))
+        tables = _changed(merged_tables(parts), change)
+        _replace(path / "rollouts", parts, tables, is_rewrite=True)
     except _NothingChangedError:
         return False
     return True
@@ -137,6 +139,11 @@ def live_parts(path: Path) -> list[Path]:
 def all_parts(path: Path) -> list[Path]:
     """Every part of the journal, those that another one replaces as well."""
     return _parts(path / "rollouts")
+
+
+def is_rewrite(part: Path) -> bool:
+    """Whether a part holds other rows than those it replaces. Raises DataError as above."""
+    return _REWRITES.encode() in (file_metadata(part).metadata or {})
 
 
 def replaced_by(part: Path) -> set[str]:
@@ -169,7 +176,9 @@ def _cleared(path: Path) -> list[Path]:
     return live
 
 
-def _replace(folder: Path, parts: Sequence[Path], tables: Iterator[pa.Table]) -> Path:
+def _replace(
+    folder: Path, parts: Sequence[Path], tables: Iterator[pa.Table], *, is_rewrite: bool = False
+) -> Path:
     """Write `tables` as a new part, then remove the parts that it replaces."""
     merged = _part(folder, _next_number(folder))
     write_parquet_batches(
@@ -177,7 +186,10 @@ def _replace(folder: Path, parts: Sequence[Path], tables: Iterator[pa.Table]) ->
         _row_groups(tables),
         schema=ROLLOUTS,
         sorted_by=KEY_COLUMNS,
-        metadata={_REPLACES: " ".join(part.name for part in (merged, *parts))},
+        metadata={
+            _REPLACES: " ".join(part.name for part in (merged, *parts)),
+            **({_REWRITES: "yes"} if is_rewrite else {}),
+        },
         is_new=True,
     )
     for part in parts:

@@ -31,7 +31,7 @@ class ProblemsConfig(FrozenConfig):
     answer_column: str | None = None
     """None: the preset's, else `answer`."""
     id_column: str | None = None
-    """None names problems by their content."""
+    """None names problems by their question."""
     hub_config: str | None = None
     """The configuration (subset) of a Hub dataset that has several, such as `main` of GSM8K."""
     hub_revision: str | None = None

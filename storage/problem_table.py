@@ -78,6 +78,11 @@ def read_problems(path: Path) -> list[Problem]:
     return list({problem.problem_id: problem for problem in _rows(path)}.values())
 
 
+def problem_parts(path: Path) -> list[Path]:
+    """The files of the table, in the order in which they were written."""
+    return _parts(path / "problems")
+
+
 def added_order(path: Path) -> pa.Array:
     """The problems' ids in the order in which they were first added; no texts are read."""
     ids = [

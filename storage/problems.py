@@ -70,7 +70,7 @@ def load_problems(config: ProblemsConfig, *, ungradable_reason: UngradableReason
         names.update(row if isinstance(row, Mapping) else ())
         made = _problem(row, config, columns, ungradable_reason)
         if isinstance(made, Problem) and made.problem_id in problems:
-            made = f"duplicate id {made.problem_id!r}"
+            made = _duplicate(made, problems[made.problem_id], columns)
         if isinstance(made, Problem):
             problems[made.problem_id] = made
             rows.append(row_number)
@@ -146,6 +146,15 @@ def last_boxed(text: str) -> str | None:
     return None
 
 
+def _duplicate(made: Problem, first: Problem, columns: "_Columns") -> str:
+    if columns.problem_id is not None:
+        return f"duplicate id {made.problem_id!r}"
+    if made.gold_answer == first.gold_answer:
+        return "the same question as an earlier row"
+    golds = f"{made.gold_answer[:80]!r}, there {first.gold_answer[:80]!r}"
+    return f"the same question as an earlier row with another gold answer: here {golds}"
+
+
 def _problem(
     row: Row | str,
     config: ProblemsConfig,
@@ -174,7 +183,7 @@ def _problem(
         shown = f"{gold_answer[:80]!r} cannot be read as an answer"
         return f"gold answer {shown}: {_WHY_UNGRADABLE.get(why, why)}{hint}"
     if columns.problem_id is None:
-        problem_id = f"q-{stable_digest([question.strip(), gold_answer])}"
+        problem_id = f"q-{stable_digest(question.strip())}"
     else:
         given = row.get(columns.problem_id)
         if isinstance(given, bool):

@@ -23,8 +23,9 @@ from storage.dataset import (
 )
 from storage.files import file_hash
 from storage.findings import LEFT_OVER, NEXT_RUN, REMAKE, REMOVE, RESTORE, Finding, Findings
-from storage.journal import all_parts, replaced_by
+from storage.journal import all_parts, is_rewrite, replaced_by
 from storage.schema import SCHEMA_VERSION
+from storage.snapshots import list_snapshots
 from storage.verify_rows import JournalRows, check_journal, check_labels, check_problems
 
 _SMALL_FILES = {
@@ -58,6 +59,10 @@ def verify_files(path: Path) -> FileCheck:
     merges = _merges(path)
     replaced = {name for names in merges.values() for name in names}
     manifest = _manifest(findings, path / MANIFEST)
+    if not (path / MANIFEST).exists() and list_snapshots(path):
+        findings.add(path / MANIFEST, "it is missing, though there are snapshots", REMAKE)
+    elif manifest.get("schema_version") == SCHEMA_VERSION and "files" not in manifest:
+        findings.add(path / MANIFEST, "it lists no files", REMAKE)
     _check_listed(findings, manifest, path, replaced)
     problem_ids = check_problems(findings)
     journal = check_journal(findings, problem_ids, replaced=replaced)
@@ -174,7 +179,11 @@ def _is_journal_of(
 ) -> bool:
     listed = {Path(name).name for name in _listed(manifest) if name.startswith("rollouts/")}
     there = {part.name for part in all_parts(path)}
-    only_merged = {name for name, merged in merges.items() if merged <= listed}
+    only_merged = {
+        name
+        for name, merged in merges.items()
+        if merged <= listed and not is_rewrite(path / "rollouts" / name)
+    }
     return listed <= there | replaced and there <= listed | only_merged | replaced
 
 

@@ -16,6 +16,7 @@ from datasets import load_dataset
 from typer.testing import CliRunner
 
 from flows.cli import app
+from flows.imported import remove_abandoned
 from flows.run_config import check_config
 from flows.stages import generate
 from grading.verdict import Verdict
@@ -347,3 +348,15 @@ def test_memory_does_not_grow_with_the_rows(tmp_path: Path) -> None:
 
     # the larger file has 110 MB, and its rows as Python objects more
     assert peak_mib(10_000) < peak_mib(1000) + 40
+
+
+@pytest.mark.parametrize("name", ["data", "*", "[a]"])
+def test_an_import_removes_only_what_a_dead_import_left(tmp_path: Path, name: str) -> None:
+    neighbours = [".data.backup.tmp", f".{name}.x.tmp", ".other.1.tmp", f".{name}.v2.999999999.tmp"]
+    left = tmp_path / f".{name}.999999999.tmp"
+    for folder in (*(tmp_path / one for one in neighbours), left):
+        folder.mkdir(exist_ok=True)
+        (folder / "mine").touch()
+    remove_abandoned(tmp_path / name)
+    assert not left.exists()
+    assert all((tmp_path / one / "mine").exists() for one in neighbours)

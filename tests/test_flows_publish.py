@@ -157,7 +157,8 @@ def test_a_repo_of_the_other_visibility_is_refused(
     hub.publish(dataset, repo=repo, settings={"private": is_private})
     before = hub.files(repo)
     write_labels(dataset, [solution(9)])
-    answer = hub.publish(dataset, repo=repo, settings={"private": not is_private})
+    settings = {"private": not is_private, "gates": {"max_drift": 1}}
+    answer = hub.publish(dataset, repo=repo, settings=settings)
     assert answer["error"].startswith(f"ConfigError: {repo} is p")
     assert f"publish with {option}" in answer["error"]
     assert hub.files(repo) == before

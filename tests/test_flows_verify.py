@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,13 +14,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from flows.run_config import RunConfig, check_config
-from flows.stages import generate
+from flows.stages import begin_run, generate, prepare_problems
 from flows.verify import verify
 from pipeline.errors import ConfigError, DataError, DatasetLockedError
 from storage.dataset import labels_path
 from storage.files import file_hash, write_parquet
 from storage.journal import Journal, compact, read_rollouts
 from storage.lock import dataset_lock
+from storage.problem_table import read_problems, write_problems
 from storage.schema import PROBLEMS, ROLLOUTS, VERSION_KEY, read_table
 
 PART, LABELS = "rollouts/part-000001.parquet", "snapshots/000001/train-00000-of-00001.parquet"
@@ -266,3 +268,40 @@ def test_the_command_prints_each_finding_and_ends_with_1(out: Path, tmp_path: Pa
     assert "move it away and run `stepmark generate` again" in done.stdout
     assert done.stderr.startswith(f"stepmark: {out}: ")
     assert json.loads(report.read_text())["findings"][0]["file"] == f"rollouts/{the_part(out).name}"
+
+
+def test_a_run_that_was_killed_after_regrading_is_no_damage(out: Path) -> None:
+    """The regrade's part replaces the manifest's, as a merged one does, but with other rows."""
+    gsm8k = check_config(
+        {**config().model_dump(mode="json"), "grading": {"profile": "gsm8k"}}, origin="test"
+    )
+    with dataset_lock(out):
+        prepare_problems(gsm8k, out)
+        assert begin_run(gsm8k, out).num_regraded
+    checked = verify(out, full=True)
+    assert checked.findings == ()
+    assert "is not finished" in checked.not_compared
+    generate(gsm8k, out, on_progress=lambda _: None)
+    checked = verify(out, full=True)
+    assert (checked.findings, checked.not_compared) == ((), "")
+
+
+def test_a_run_that_was_killed_after_its_problems_were_stored_is_no_damage(
+    out: Path, tmp_path: Path
+) -> None:
+    with dataset_lock(out):
+        write_problems(out, [replace(read_problems(out)[0], gold_answer="99999")])
+    checked = verify(out, full=True)
+    assert checked.findings == ()
+    assert "a later run has added problems" in checked.not_compared
+
+
+def test_a_lost_pointer_is_found(out: Path) -> None:
+    content = json.loads((out / "manifest.json").read_text())
+    del content["files"]
+    (out / "manifest.json").write_text(json.dumps(content))
+    assert "it lists no files" in found(out)["manifest.json"]
+    (out / "manifest.json").unlink()
+    assert "it is missing, though there are snapshots" in found(out)["manifest.json"]
+    run(out)
+    assert verify(out, full=True).findings == ()

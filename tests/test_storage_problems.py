@@ -110,7 +110,7 @@ def test_jsonl_rows_that_cannot_be_used_are_listed_by_line(tmp_path: Path) -> No
         assert reasons[number] == f"gold answer '{shown}' cannot be read as an answer: {why}"
     assert "not JSON (Exceeds the limit" in reasons[18]
     assert reasons[19].startswith("not JSON (")
-    assert reasons[21].startswith("duplicate id 'q-")
+    assert reasons[21] == "the same question as an earlier row"
     assert "surrogate" in reasons[22]
 
 
@@ -207,13 +207,19 @@ def test_a_window_of_rows(tmp_path: Path) -> None:
         load(file, start=99)
 
 
-def test_a_problem_is_named_by_its_content(tmp_path: Path) -> None:
+def test_a_problem_without_an_id_is_named_by_its_question(tmp_path: Path) -> None:
+    """So a changed gold answer is a changed problem, not a new one."""
     (one,) = load(lines(tmp_path, row(1, "q"))).problems
     (same,) = load(lines(tmp_path, row("1", " q "))).problems
     (other,) = load(lines(tmp_path, row(2, "q"))).problems
     assert one.problem_id.startswith("q-")
-    assert other.problem_id != one.problem_id
+    assert other.problem_id == one.problem_id
     assert same == one
+    loaded = load(lines(tmp_path, row(1, "q"), row(2, "q"), row(1, "q")))
+    assert [rejection.reason for rejection in loaded.rejections] == [
+        "the same question as an earlier row with another gold answer: here '2', there '1'",
+        "the same question as an earlier row",
+    ]
 
 
 def test_wrong_columns_and_sources_are_config_errors(tmp_path: Path) -> None:

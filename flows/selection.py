@@ -15,6 +15,8 @@ from storage.files import write_json
 from storage.problem_table import read_problems
 from storage.problems import Rejection
 
+_KEYS = {"split", "problem_ids"}
+
 
 class Purpose(StrEnum):
     """What a dataset folder is for; the two do not share one."""
@@ -63,6 +65,12 @@ def selected_problems(out: Path) -> list[Problem]:
     """The problems of the present selection, in its order and of its split."""
     selection = _selection(out)
     stored = {problem.problem_id: problem for problem in read_problems(out)}
+    unknown = [one for one in selection["problem_ids"] if one not in stored]
+    if unknown:
+        raise DataError(
+            f"{out / 'selection.json'} names the problem {unknown[0]!r}, which is not stored in "
+            f"{out / 'problems'}; delete selection.json and run again"
+        )
     return [
         replace(stored[problem_id], split=selection["split"])
         for problem_id in selection["problem_ids"]
@@ -93,8 +101,11 @@ def contamination_counts(out: Path) -> dict[str, int]:
 def _selection(out: Path) -> dict[str, Any]:
     file = out / "selection.json"
     try:
-        return json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        content = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
         raise DataError(
             f"{file} cannot be read ({error}); run `stepmark generate` again"
         ) from error
+    if not isinstance(content, dict) or not content.keys() >= _KEYS:
+        raise DataError(f"{file} is no selection of problems; delete it and run again")
+    return content

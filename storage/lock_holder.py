@@ -21,6 +21,7 @@ from pathlib import Path
 from types import TracebackType
 
 import psutil
+from pydantic import TypeAdapter
 
 from pipeline.errors import DatasetLockedError
 
@@ -29,6 +30,7 @@ STALE_SECONDS = 60.0
 """A holder that was not heard of for so long is taken for dead."""
 
 _COMMAND_CHARACTERS = 200
+_FIRST_YEAR = 2000
 _START_TIME_TOLERANCE = 2.0
 """Seconds by which the clock may have been set since the lock was taken."""
 
@@ -102,11 +104,12 @@ def this_process() -> LockHolder:
 def parse_holder(content: bytes) -> LockHolder | None:
     """The holder that a lock file names; None where it names none that can be read."""
     try:
-        holder = LockHolder(**json.loads(content))
-        datetime.fromisoformat(holder.heartbeat_at).astimezone(UTC)
-    except (ValueError, TypeError):
+        holder = TypeAdapter(LockHolder).validate_json(content, strict=True)
+        heard = datetime.fromisoformat(holder.heartbeat_at)
+    except ValueError:
         return None
-    return holder
+    is_usable = heard.tzinfo is not None and heard.year >= _FIRST_YEAR and holder.pid > 0
+    return holder if is_usable else None
 
 
 def in_use(path: Path, holder: LockHolder | None) -> DatasetLockedError:

@@ -166,14 +166,24 @@ def test_the_scripted_engine_refuses_foreign_problems(tmp_path: Path) -> None:
 
 def test_texts_without_any_step_are_an_error_that_says_where_to_look(tmp_path: Path) -> None:
     run(config(problems={"limit": 1}), tmp_path)
-    (tmp_path / "selection.json").write_text('{"problem_ids": [], "rejected_rows": []}')
+    (tmp_path / "selection.json").write_text(
+        '{"split": "train", "problem_ids": [], "rejected_rows": []}'
+    )
     from flows.stages import snapshot_labels
 
     with pytest.raises(DataError, match="no solution has a step to label; look at the texts in"):
         snapshot_labels(config(problems={"limit": 1}), tmp_path)
-    (tmp_path / "selection.json").write_text("{")
-    with pytest.raises(DataError, match=r"selection\.json cannot be read"):
-        sample_rollouts(config(), tmp_path, on_progress=lambda _: None)
+    whole = json.loads((tmp_path / "selection.json").read_text())
+    unknown = json.dumps({**whole, "problem_ids": ["nobody"]})
+    for content, what in (
+        ("{", "cannot be read"),
+        ("[" * 100_000, "cannot be read"),
+        ("[]", "is no selection of problems"),
+        (unknown, "names the problem 'nobody', which is not stored"),
+    ):
+        (tmp_path / "selection.json").write_text(content)
+        with pytest.raises(DataError, match=rf"selection\.json {what}"):
+            sample_rollouts(config(), tmp_path, on_progress=lambda _: None)
 
 
 def test_a_run_that_is_stopped_midway_goes_on(tmp_path: Path) -> None:

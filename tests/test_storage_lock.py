@@ -146,7 +146,19 @@ def test_a_stopped_process_keeps_its_lock_on_one_host(tmp_path: Path) -> None:
 
 
 def test_an_unreadable_lock_file_is_written_anew(tmp_path: Path) -> None:
-    for content in ("4711 on node-7", '{"pid": 1}', "[]", "null", ""):
+    whole = json.loads(elsewhere(0).as_bytes())
+    odd = (
+        {"heartbeat_at": "2026-12-01T00:00:00"},
+        {"heartbeat_at": "0001-01-01T00:00:00+00:00"},
+        {"started_at": 5},
+        {"pid": "one"},
+        {"pid": -1},
+        {"process_started_at": "noon"},
+    )
+    for content in (
+        *("4711 on node-7", '{"pid": 1}', "[]", "null", "", "[" * 100_000),
+        *(json.dumps({**whole, **one}) for one in odd),
+    ):
         (tmp_path / LOCK_FILE).write_text(content)
         with dataset_lock(tmp_path):
             assert lock_holder(tmp_path) is not None

@@ -19,12 +19,21 @@ from flows.selection import Purpose, check_purpose
 from pipeline.errors import ConfigError, DataError, GateError
 from pipeline.records import LabeledSolution
 from storage.card import CardFacts, dataset_card
-from storage.dataset import MANIFEST, SNAPSHOTS, current_snapshot, labels_path, read_manifest
+from storage.dataset import (
+    MANIFEST,
+    SNAPSHOTS,
+    current_snapshot,
+    label_files,
+    labels_path,
+    read_manifest,
+    split_of,
+)
 from storage.diff import diff_labels
 from storage.gates import Gate, LastPublished, check_gates, check_integrity, refusal
 from storage.hub import PublishedCommit, check_repo, publish_files
 from storage.hub_files import HubFiles, write_hub_files
 from storage.lock import dataset_lock
+from storage.problem_config import check_split_name
 from storage.publish_config import PublishConfig
 from storage.published import Record, note_published, read_published
 
@@ -111,7 +120,7 @@ def publish(
         )
         commit = None if dry_run else _send(facts, made, config)
         if commit is not None:
-            note_published(path, repo, _record(made, commit, snapshot.name, config))
+            note_published(path, repo, _record(made, commit, snapshot, config))
         return PublishReport(
             repo=repo,
             snapshot=snapshot.name,
@@ -145,6 +154,8 @@ def _snapshot(path: Path) -> tuple[Path, Mapping[str, Any]]:
         raise DataError(
             f"{folder / MANIFEST} does not hold the config of a run; run `stepmark generate` again"
         ) from error
+    for file in label_files(folder):
+        check_split_name(split_of(file), origin=str(file))
     return folder, manifest
 
 
@@ -165,15 +176,24 @@ def _drift(path: Path, snapshot: Path, last: Record | None) -> LastPublished | N
     if last is None:
         return None
     before = str(last["snapshot"])
-    if before == snapshot.name:
-        return LastPublished(before, 0.0)
     folder = path / SNAPSHOTS / before
     if not folder.is_dir():
         return LastPublished(before, None)
-    drift = diff_labels(folder, snapshot).drift
-    if not drift.num_labels:
-        return LastPublished(before, None, "which was published, has no label in common with this")
-    return LastPublished(before, drift.mean)
+    if _label_hashes(folder) != last.get("labels"):  # ids begin again in a folder made anew
+        return LastPublished(before, None, "is not the one that was published: it was made anew")
+    if before == snapshot.name:
+        return LastPublished(before, 0.0)
+    diff = diff_labels(folder, snapshot)
+    if not diff.drift.num_labels:
+        return LastPublished(before, None, "no label in common with what was published last")
+    shared = (diff.num_old - diff.num_removed) / diff.num_old
+    return LastPublished(before, diff.drift.mean, shared=shared)
+
+
+def _label_hashes(folder: Path) -> dict[str, str]:
+    """The SHA-256 of each label file of a snapshot, as its manifest has them."""
+    files = cast("Mapping[str, Mapping[str, Any]]", read_manifest(folder).get("files") or {})
+    return {name: str(file["sha256"]) for name, file in files.items()}
 
 
 def _send(facts: CardFacts, made: HubFiles, config: PublishConfig) -> PublishedCommit:
@@ -189,12 +209,13 @@ def _send(facts: CardFacts, made: HubFiles, config: PublishConfig) -> PublishedC
 
 
 def _record(
-    made: HubFiles, commit: PublishedCommit, snapshot: str, config: PublishConfig
+    made: HubFiles, commit: PublishedCommit, snapshot: Path, config: PublishConfig
 ) -> Record:
     return {
         "commit": commit.commit,
         "tag": commit.tag,
-        "snapshot": snapshot,
+        "snapshot": snapshot.name,
+        "labels": _label_hashes(snapshot),
         "private": config.private,
         "published_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "settings": publish_settings(config),

@@ -25,7 +25,7 @@ from search.config import SearchConfig
 from search.scoring import Aggregation
 from storage.dataset import refuse_model
 from storage.decontamination import DecontaminationConfig
-from storage.problem_config import ProblemsConfig
+from storage.problem_config import ProblemsConfig, SplitName
 from storage.publish_config import PublishConfig
 from train.config import TrainConfig
 
@@ -33,8 +33,6 @@ _MAX_SHOWN = 120
 _MAX_ERRORS = 5
 _SHARE_TOLERANCE = 1e-6
 
-SplitName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
-"""It becomes a file's name; `load_dataset` allows no hyphen in it."""
 Share = Annotated[float, Field(gt=0, le=1)]
 _CAN_BE_TOPPED_UP = (AllocationPolicy.ADAPTIVE, AllocationPolicy.FIXED)
 

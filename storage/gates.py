@@ -37,12 +37,14 @@ class Gate:
 class LastPublished:
     """The drift from the labels last published, over those that are in both.
 
-    `mean` is None where it cannot be told, and `why` says why.
+    `mean` is None where it cannot be told, and `why` says why. `shared` is the share of the
+    labels last published that are in both.
     """
 
     snapshot: str
     mean: float | None
     why: str = "which was published, is not there any more"
+    shared: float = 1.0
 
 
 def check_gates(
@@ -101,7 +103,8 @@ def _drift(last: LastPublished | None, limit: float) -> Gate:
     if last.mean is None:
         found = f"unknown: snapshot {last.snapshot}, {last.why}"
         return Gate(name, found, _shown(limit), is_met=False)
-    return _at_most(name, last.mean, limit)
+    found = f"{last.mean:.4f} over {last.shared:.1%} of the labels published last"
+    return Gate(name, found, _shown(limit), last.mean <= limit)
 
 
 def _at_least(name: str, found: int, limit: int) -> Gate:

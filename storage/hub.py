@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from pipeline.errors import ConfigError, HubError
 from storage.files import file_hash
 from storage.hub_requests import hub_token, with_patience
+from storage.problem_config import SPLIT_NAME
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 CARD = "README.md"
 MADE_BY = "<!-- made by stepmark publish -->"
 """A line of the card: its absence beside data says that the repo is another program's."""
-OUR_FILE = re.compile(r"(?:data|trl|rollouts)/\w{1,64}-\d{5}-of-\d{5}\.parquet")
+OUR_FILE = re.compile(rf"(?:data|trl|rollouts)/{SPLIT_NAME}-\d{{5}}-of-\d{{5}}\.parquet")
 """What a publish may replace or delete in a repo, besides the card."""
 
 _TAG = re.compile(r"v\d{4}-\d{2}-\d{2}(-\d+)?")

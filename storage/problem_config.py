@@ -1,11 +1,35 @@
 """Which problems to take: the config of `storage.problems`."""
 
+import re
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from pipeline.config import FrozenConfig
+from pipeline.errors import ConfigError
+
+SPLIT_NAME = r"[a-z][a-z0-9_]{0,63}"
+"""What a split may be called, as a regular expression: it becomes part of file names."""
+_KEYWORD = "all"
+
+
+def _no_keyword(name: str) -> str:
+    if name == _KEYWORD:
+        raise ValueError("`load_dataset` takes this for all splits together; name another")
+    return name
+
+
+SplitName = Annotated[str, Field(pattern=f"^{SPLIT_NAME}$"), AfterValidator(_no_keyword)]
+
+
+def check_split_name(name: str, *, origin: str) -> None:
+    """Raises ConfigError where labels of this split could not be published and loaded."""
+    if name == _KEYWORD or not re.fullmatch(SPLIT_NAME, name):
+        raise ConfigError(
+            f"{origin}: a split must not be called {name!r}: a name is of a-z, 0-9 and _, begins "
+            f"with a letter, is 64 letters long at most, and is not {_KEYWORD!r}"
+        )
 
 
 class ProblemPreset(StrEnum):
@@ -36,7 +60,7 @@ class ProblemsConfig(FrozenConfig):
     """The configuration (subset) of a Hub dataset that has several, such as `main` of GSM8K."""
     hub_revision: str | None = None
     """A commit, tag or branch of the Hub; a commit can also be read from the local cache."""
-    split: Annotated[str, Field(pattern=r"^\w{1,64}$")] = "train"
+    split: SplitName = "train"
     """The split of a dataset or of the demo to read, and the split's name in the labels."""
     start: Annotated[int, Field(ge=0)] = 0
     """The first row to read; rows count from 0."""

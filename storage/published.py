@@ -1,7 +1,10 @@
 """`published.json`: what of a dataset was published where, as far as this folder knows.
 
     {"repos": {"org/name": {"commit", "tag", "snapshot", "private", "published_at",
-                            "settings", "files": {name: {"sha256", "bytes"}}}}}
+                            "labels": {file: sha256}, "settings",
+                            "files": {name: {"sha256", "bytes"}}}}}
+
+`labels` are the snapshot's own label files: a folder made anew counts its snapshots from 1 again.
 
 The Hub is the truth; this serves the drift gate, the dry run, and keeping the snapshot that
 was published from being pruned.

@@ -286,6 +286,7 @@ def test_what_cannot_be_done_is_refused_and_leaves_nothing(tmp_path: Path, ours:
         (ConfigError, r"--neutral is only for prm800k, not for trl", ["--neutral", "drop"]),
         (ConfigError, r"--num-rollouts: ", ["--num-rollouts", 0]),
         (ConfigError, r"--split: .*pattern", ["--split", "../x", "--num-rollouts", 4]),
+        (ConfigError, r"--split: .*takes this for all", ["--split", "all", "--num-rollouts", 4]),
     ]
     for error, words, options in cases:
         with pytest.raises(error, match=words):

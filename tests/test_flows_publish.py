@@ -286,7 +286,7 @@ def test_the_gates_refuse_with_all_reasons(hub: PublishedHub, dataset: Path) -> 
     for words in (
         "min_labels: 6 (asked for: at least 7)",
         "max_undecided_share: 0.0909 (asked for: at most 0.05)",
-        "max_drift: 0.2222 (asked for: at most 0.1)",
+        "max_drift: 0.2222 over 37.5% of the labels published last (asked for: at most 0.1)",
         "--force passes them",
     ):
         assert words in answer["error"]
@@ -301,6 +301,40 @@ def test_the_gates_refuse_with_all_reasons(hub: PublishedHub, dataset: Path) -> 
     assert hub.files(repo) == before
     file.write_bytes(whole)
     assert hub.publish(dataset, repo=repo, settings=settings, force=True)["is_new"] is True
+
+
+@pytest.mark.parametrize("split", ["A", "_x", "all"])
+def test_a_split_that_could_not_be_loaded_is_refused(
+    hub: PublishedHub, dataset: Path, split: str
+) -> None:
+    labelled(dataset, 2)
+    write_labels(dataset, [solution(3, split=split)])
+    answer = hub.publish(dataset, repo="org/split")
+    assert f"a split must not be called '{split}'" in answer["error"]
+    assert "org/split" not in hub.server.datasets
+
+
+def test_labels_that_cannot_be_compared_are_not_let_pass(
+    hub: PublishedHub, dataset: Path, tmp_path: Path
+) -> None:
+    repo = "org/compared"
+    hub.publish(dataset, repo=repo)
+    before = hub.files(repo)
+    record = (dataset / "published.json").read_text()
+    labelled(dataset, 8, step="other")
+    answer = hub.publish(dataset, repo=repo)
+    words = "max_drift: unknown: snapshot 000001, no label in common with what was published last"
+    assert words in answer["error"]
+
+    anew = labelled(tmp_path / "anew", 8, num_correct=1)  # its snapshot is 000001, too
+    (anew / "published.json").write_text(record)
+    answer = hub.publish(anew, repo=repo)
+    assert "snapshot 000001, is not the one that was published: it was made" in answer["error"]
+    assert hub.files(repo) == before
+
+    same = labelled(tmp_path / "same", 8)
+    (same / "published.json").write_text(record)
+    assert hub.publish(same, repo=repo)["is_new"] is False
 
 
 def test_the_snapshot_that_was_published_is_kept_for_the_next(

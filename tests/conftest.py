@@ -4,6 +4,7 @@ CI sets `STEPMARK_NO_SKIP` for its run of the real components.
 """
 
 import os
+import signal
 from collections.abc import Generator
 from typing import TypeVar
 
@@ -16,6 +17,12 @@ settings.load_profile("stepmark")
 Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
 
 NO_SKIP = bool(os.environ.get("STEPMARK_NO_SKIP"))
+
+
+@pytest.fixture(autouse=True)
+def sigint_interrupts() -> None:
+    """However the shell started us and whatever ran before: tests interrupt themselves."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -214,6 +214,9 @@ def test_a_pool_that_is_dropped_ends_its_workers() -> None:
     assert len(pids) == 2
     del own
     gc.collect()
+    until = time.monotonic() + 20
+    while any(psutil.pid_exists(pid) for pid in pids) and time.monotonic() < until:
+        time.sleep(0.05)
     assert not any(psutil.pid_exists(pid) for pid in pids)
 
 

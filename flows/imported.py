@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import psutil
 import pyarrow as pa
 
 from flows.ledger import RunCost, as_json
@@ -34,9 +33,13 @@ from storage.formats.gathering import Arrival, GatheredSolutions
 from storage.formats.options import ImportFormat, ImportOptions
 from storage.formats.reading import OnProgress, ReadingReport, foreign_solutions
 from storage.formats.row_groups import row_groups
+from storage.lock_holder import parse_holder, this_process
 from storage.schema import PROBLEMS
 from storage.snapshots import publish_snapshot, stage_labels
 from storage.tables import labels_to_table, problems_to_table
+
+MAKER_FILE = ".made-by"
+"""Says in an unfinished folder which process makes it, as a lock file does."""
 
 _HUMAN = (ImportFormat.PRM800K, ImportFormat.PROCESS_BENCH)
 
@@ -237,10 +240,13 @@ def _appears_whole(out: Path) -> Generator[Path, None, None]:
     out = Path(os.path.realpath(out))
     folder = out.with_name(f".{out.name}.{os.getpid()}.tmp")
     with write_errors(out):
+        out.parent.mkdir(parents=True, exist_ok=True)
         remove_abandoned(out)
-        folder.mkdir(parents=True)
+        folder.mkdir()
         try:
+            (folder / MAKER_FILE).write_bytes(this_process().as_bytes())
             yield folder
+            (folder / MAKER_FILE).unlink()
             folder.replace(out)
             sync(out.parent)
         finally:
@@ -248,8 +254,22 @@ def _appears_whole(out: Path) -> Generator[Path, None, None]:
 
 
 def remove_abandoned(out: Path) -> None:
-    """What dead processes left of an earlier import; a neighbour's folder may look alike."""
+    """Remove what dead processes of this host left of an earlier import of `out`.
+
+    A neighbour's folder may look alike: only one that says who made it goes.
+    """
+    name = re.compile(re.escape(f".{out.name}.") + r"([0-9]{1,10})\.tmp")
     for folder in out.parent.iterdir():
-        named = re.fullmatch(re.escape(f".{out.name}.") + r"(\d{1,10})\.tmp", folder.name)
-        if named is not None and not psutil.pid_exists(int(named[1])):
+        named = name.fullmatch(folder.name)
+        if named is not None and _is_abandoned(folder, pid=int(named[1])):
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_abandoned(folder: Path, *, pid: int) -> bool:
+    try:
+        maker = parse_holder((folder / MAKER_FILE).read_bytes())
+    except OSError:  # no such file: not ours
+        return False
+    if folder.is_symlink() or maker is None or maker.pid != pid:
+        return False
+    return maker.host == os.uname().nodename and not maker.is_alive

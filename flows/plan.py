@@ -14,7 +14,7 @@ from flows.grader_versions import versions_for
 from flows.ledger import CostLedger
 from flows.plan_estimate import Estimate, Spent, estimate, spent_under
 from flows.problem_check import load_checked_problems
-from flows.regrade import num_out_of_date
+from flows.regrade import num_to_regrade
 from flows.roles import Roles, resolve_roles
 from flows.run_config import RunConfig
 from flows.sampling import wants_more
@@ -179,7 +179,7 @@ def _num_to_regrade(
     config: RunConfig, roles: Roles, out: Path, changes: ProblemChanges, rows: Sequence[GradedRows]
 ) -> int:
     versions = versions_for(config, golds_beside_first(out, changes.problems))
-    return num_out_of_date(rows, versions, digests=roles.digests)
+    return num_to_regrade(config, out, rows, versions, digests=roles.digests)
 
 
 def _sampling(

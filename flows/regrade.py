@@ -3,7 +3,8 @@
 One pass over the journal, problem by problem: a rollout whose grader version is not the
 expected one (`flows.grader_versions`) is graded again from its stored text, with the text
 of its prefix, which the problem's stored solutions give. All rows are then written anew
-into one part. A rollout whose prefix no stored solution has stays as it is, counted.
+into one part. A rollout whose prefix no stored solution has stays as it is, counted; where
+no other is out of date, nothing is written.
 """
 
 import itertools
@@ -50,55 +51,128 @@ def regrade(
     started = monotonic()
     versions = expected_versions(config, out)
     report = RegradeReport()
-    if any_out_of_date(graded_rows(out), versions, digests=digests):
-        problems = {problem.problem_id: problem for problem in read_problems(out)}
-        with GradePool(config.grading) as pool:
-            selected = {problem.problem_id for problem in selected_problems(out)}
-            job = _Pass(config, roles, problems, selected, versions, digests, pool, report)
-            if dry_run:
-                for table in merged_tables(live_parts(out)):
-                    job.change(table)
-            else:
-                rewrite(out, job.change)
+    if _any_out_of_date(graded_rows(out), versions, digests=digests):
+        search = _search(config, out, versions, digests)
+        num_lost, finds_any = 0, False
+        for found, num_without_prefix in search.in_journal(out):
+            num_lost += num_without_prefix
+            if finds_any := bool(found):
+                break
+        if finds_any:
+            _grade_anew(search, roles, out, report, dry_run=dry_run)
+        else:
+            report.num_without_prefix = num_lost
     report.seconds = monotonic() - started
     return report
 
 
-def any_out_of_date(
+def num_to_regrade(
+    config: RunConfig,
+    out: Path,
+    rows: Iterable[GradedRows],
+    versions: GraderVersions,
+    *,
+    digests: set[str] | None,
+) -> int:
+    """How many rollouts of the journal, whose rows are `rows`, `regrade` would grade anew.
+
+    Raises DataError for a damaged part.
+    """
+    if not _any_out_of_date(rows, versions, digests=digests):
+        return 0
+    search = _search(config, out, versions, digests)
+    return sum(len(found) for found, _ in search.in_journal(out))
+
+
+def _any_out_of_date(
     rows: Iterable[GradedRows], versions: GraderVersions, *, digests: set[str] | None
 ) -> bool:
-    """Whether `regrade` would look at a rollout."""
-    return num_out_of_date(rows, versions, digests=digests) > 0
-
-
-def num_out_of_date(
-    rows: Iterable[GradedRows], versions: GraderVersions, *, digests: set[str] | None
-) -> int:
-    """How many rollouts another grader version has graded."""
-    return sum(
-        row.num_rollouts
-        for row in rows
-        if row.grader_version != versions.of(row.problem_id)
+    return any(
+        row.grader_version != versions.of(row.problem_id)
         and (digests is None or row.sampling_digest in digests)
+        for row in rows
     )
+
+
+def _search(
+    config: RunConfig, out: Path, versions: GraderVersions, digests: set[str] | None
+) -> "_Search":
+    problems = {problem.problem_id: problem for problem in read_problems(out)}
+    return _Search(config, problems, versions, digests)
+
+
+def _grade_anew(
+    search: "_Search", roles: Roles, out: Path, report: RegradeReport, *, dry_run: bool
+) -> None:
+    with GradePool(search.config.grading) as pool:
+        selected = {problem.problem_id for problem in selected_problems(out)}
+        job = _Pass(search, roles, selected, pool, report)
+        if dry_run:
+            for table in merged_tables(live_parts(out)):
+                job.change(table)
+        else:
+            rewrite(out, job.change)
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """Finds the rollouts that are out of date."""
+
+    config: RunConfig
+    problems: Mapping[str, Problem]
+    versions: GraderVersions
+    digests: set[str] | None
+
+    def in_journal(self, out: Path) -> Iterator[tuple[list["_OutOfDate"], int]]:
+        """What `in_table` finds, some thousand rows at a time."""
+        return map(self.in_table, merged_tables(live_parts(out)))
+
+    def in_table(self, table: pa.Table) -> tuple[list["_OutOfDate"], int]:
+        """Those to grade in a table of whole problems, and how many have lost their prefix."""
+        found: list[_OutOfDate] = []
+        num_without_prefix = 0
+        for problem_id, first, last in _spans(table.column("problem_id").to_pylist()):
+            part = table.slice(first, last - first)
+            rows = self._rows_out_of_date(part, self.versions.of(problem_id))
+            problem = self.problems.get(problem_id)
+            if not rows or problem is None:
+                num_without_prefix += len(rows)
+                continue
+            rollouts = rollouts_from_table(part)
+            wanted = {rollouts[row].prefix_id for row in rows}
+            prefixes = _prefixes(problem, rollouts, wanted, first=self.config.steps.method)
+            for row in rows:
+                prefix = prefixes.get(rollouts[row].prefix_id)
+                if prefix is None:
+                    num_without_prefix += 1
+                else:
+                    found.append(_OutOfDate(first + row, problem, prefix, rollouts[row]))
+        return found, num_without_prefix
+
+    def _rows_out_of_date(self, table: pa.Table, version: str) -> list[int]:
+        versions = table.column("grader_version").to_pylist()
+        digests = table.column("sampling_digest").to_pylist()
+        return [
+            row
+            for row, (found, digest) in enumerate(zip(versions, digests, strict=True))
+            if found != version and (self.digests is None or digest in self.digests)
+        ]
 
 
 @dataclass(frozen=True, slots=True)
 class _Pass:
     """What the pass works with; `change` is called with whole problems, one table at a time."""
 
-    config: RunConfig
+    search: _Search
     roles: Roles
-    problems: Mapping[str, Problem]
     selected: set[str]
-    versions: GraderVersions
-    digests: set[str] | None
     pool: GradePool
     report: RegradeReport
 
     def change(self, table: pa.Table) -> pa.Table | None:
         """The table with new verdicts; None where none is out of date."""
-        found = list(self._out_of_date(table))
+        found, num_without_prefix = self.search.in_table(table)
+        self.report.num_without_prefix += num_without_prefix
         if not found:
             return None
         requests = [
@@ -110,39 +184,13 @@ class _Pass:
         except GraderStartError as error:
             raise EngineError(str(error)) from error
         regraded = list(zip(found, grades, strict=True))
+        versions = self.search.versions
         changed = with_grades(
             table,
-            {one.row: (grade, self.versions.of(one.problem.problem_id)) for one, grade in regraded},
+            {one.row: (grade, versions.of(one.problem.problem_id)) for one, grade in regraded},
         )
         self._note(table, changed, regraded)
         return changed
-
-    def _out_of_date(self, table: pa.Table) -> Iterator["_OutOfDate"]:
-        for problem_id, first, last in _spans(table.column("problem_id").to_pylist()):
-            part = table.slice(first, last - first)
-            rows = self._rows_out_of_date(part, self.versions.of(problem_id))
-            problem = self.problems.get(problem_id)
-            if not rows or problem is None:
-                self.report.num_without_prefix += len(rows)
-                continue
-            rollouts = rollouts_from_table(part)
-            wanted = {rollouts[row].prefix_id for row in rows}
-            prefixes = _prefixes(problem, rollouts, wanted, first=self.config.steps.method)
-            for row in rows:
-                prefix = prefixes.get(rollouts[row].prefix_id)
-                if prefix is None:
-                    self.report.num_without_prefix += 1
-                else:
-                    yield _OutOfDate(first + row, problem, prefix, rollouts[row])
-
-    def _rows_out_of_date(self, table: pa.Table, version: str) -> list[int]:
-        versions = table.column("grader_version").to_pylist()
-        digests = table.column("sampling_digest").to_pylist()
-        return [
-            row
-            for row, (found, digest) in enumerate(zip(versions, digests, strict=True))
-            if found != version and (self.digests is None or digest in self.digests)
-        ]
 
     def _note(
         self, before: pa.Table, after: pa.Table, regraded: Sequence[tuple["_OutOfDate", Grade]]
@@ -155,6 +203,7 @@ class _Pass:
                 flipped[one.problem.problem_id] = one.problem
         if not flipped:
             return
+        config = self.search.config
         for problem_id, first, last in _spans(before.column("problem_id").to_pylist()):
             if problem_id in flipped:
                 old, new = (
@@ -164,11 +213,11 @@ class _Pass:
                             flipped[problem_id],
                             rollouts_from_table(table.slice(first, last - first)),
                         ),
-                        self.config,
+                        config,
                     )
                     for table in (before, after)
                 )
-                self.report.note_labels(old, new, threshold=self.config.labels.hard_threshold)
+                self.report.note_labels(old, new, threshold=config.labels.hard_threshold)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,8 @@ that cannot be used is *rejected*: listed with its number and the reason, never 
 never dropped in silence.
 
 A problem without an id column is named by its content, so the same question in two files
-is the same problem, and a changed question is a new one.
+is the same problem, and a changed question is a new one. Its gold answer is no part of the
+name: a corrected one has the stored rollouts graded again (decision 13).
 """
 
 import math
@@ -63,22 +64,23 @@ def load_problems(config: ProblemsConfig, *, ungradable_reason: UngradableReason
         return LoadedProblems(made, (), tuple(range(config.start, config.start + len(made))))
     columns = _columns(config)
     problems: dict[str, Problem] = {}
-    rows: list[int] = []
+    rows: dict[str, int] = {}
     rejections: list[Rejection] = []
     names: set[str] = set()
     for row_number, row in _window(numbered_rows(config), config):
         names.update(row if isinstance(row, Mapping) else ())
         made = _problem(row, config, columns, ungradable_reason)
         if isinstance(made, Problem) and made.problem_id in problems:
-            made = _duplicate(made, problems[made.problem_id], columns)
+            first = problems[made.problem_id]
+            made = _duplicate(made, first, rows[made.problem_id], columns)
         if isinstance(made, Problem):
             problems[made.problem_id] = made
-            rows.append(row_number)
+            rows[made.problem_id] = row_number
         else:
             rejections.append(Rejection(row_number, made))
     if not problems:
         raise _nothing_usable(config, columns, names, rejections)
-    return LoadedProblems(tuple(problems.values()), tuple(rejections), tuple(rows))
+    return LoadedProblems(tuple(problems.values()), tuple(rejections), tuple(rows.values()))
 
 
 def _nothing_usable(
@@ -146,13 +148,13 @@ def last_boxed(text: str) -> str | None:
     return None
 
 
-def _duplicate(made: Problem, first: Problem, columns: "_Columns") -> str:
+def _duplicate(made: Problem, first: Problem, row: int, columns: "_Columns") -> str:
     if columns.problem_id is not None:
         return f"duplicate id {made.problem_id!r}"
     if made.gold_answer == first.gold_answer:
-        return "the same question as an earlier row"
+        return f"the same question as row {row}"
     golds = f"{made.gold_answer[:80]!r}, there {first.gold_answer[:80]!r}"
-    return f"the same question as an earlier row with another gold answer: here {golds}"
+    return f"the same question as row {row} with another gold answer: here {golds}"
 
 
 def _problem(

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -16,13 +17,14 @@ from datasets import load_dataset
 from typer.testing import CliRunner
 
 from flows.cli import app
-from flows.imported import remove_abandoned
+from flows.imported import MAKER_FILE, remove_abandoned
 from flows.run_config import check_config
 from flows.stages import generate
 from grading.verdict import Verdict
 from pipeline.errors import ConfigError, DataError
 from pipeline.records import LabeledSolution
 from storage.dataset import labels_path, read_labels, read_manifest, stored_labels
+from storage.lock_holder import this_process
 from storage.problem_table import read_problems
 from train.labels import read_labels as read_training_rows
 
@@ -353,11 +355,25 @@ def test_memory_does_not_grow_with_the_rows(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["data", "*", "[a]"])
 def test_an_import_removes_only_what_a_dead_import_left(tmp_path: Path, name: str) -> None:
-    neighbours = [".data.backup.tmp", f".{name}.x.tmp", ".other.1.tmp", f".{name}.v2.999999999.tmp"]
-    left = tmp_path / f".{name}.999999999.tmp"
-    for folder in (*(tmp_path / one for one in neighbours), left):
-        folder.mkdir(exist_ok=True)
-        (folder / "mine").touch()
+    dead = replace(this_process(), pid=999_999_999)
+    folders = {
+        f".{name}.999999999.tmp": dead,
+        f".{name}.{os.getpid()}.tmp": this_process(),
+        f".{name}.2024.tmp": None,  # the user's: no file says that an import made it
+        f".{name}.999999998.tmp": dead,  # a copy
+        f".{name}.999999997.tmp": replace(dead, pid=999_999_997, host="elsewhere"),
+        f".{name}.x.tmp": dead,
+        f".{name}.v2.999999999.tmp": dead,
+        ".data.backup.tmp": dead,
+        ".other.999999999.tmp": dead,
+    }
+    for folder, maker in folders.items():
+        (tmp_path / folder).mkdir()
+        if maker is not None:
+            (tmp_path / folder / MAKER_FILE).write_bytes(maker.as_bytes())
     remove_abandoned(tmp_path / name)
-    assert not left.exists()
-    assert all((tmp_path / one / "mine").exists() for one in neighbours)
+    left = {folder.name for folder in tmp_path.iterdir()}
+    assert folders.keys() - left == {f".{name}.999999999.tmp"}
+    row = write_rows(tmp_path / "rows.jsonl", [trl_row("Q", ("a", True))])
+    stepmark("import", "trl-stepwise", row, "--out", tmp_path / "new" / name)
+    assert not (tmp_path / "new" / name / MAKER_FILE).exists()

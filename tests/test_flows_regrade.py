@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from flows.cli import main
+from flows.plan import make_plan
 from flows.regrade import regrade
 from flows.roles import resolve_roles
 from flows.stages import generate, regrade_dataset
@@ -122,6 +123,34 @@ def test_only_what_is_out_of_date_is_graded_and_lost_prefixes_stay(tmp_path: Pat
     again = regrade(some, tmp_path, roles=resolve_roles(some))
     assert (again.num_regraded, again.num_without_prefix) == (0, report.num_without_prefix)
     assert live_parts(tmp_path) == [before]  # nothing to write: nothing is written
+
+
+def test_where_only_lost_prefixes_are_out_of_date_an_idle_night_writes_no_rollouts(
+    tmp_path: Path,
+) -> None:
+    some = config(problems={"limit": 3})
+    generate(some, tmp_path, on_progress=lambda _: None)
+    good = read_rollouts(tmp_path)
+    lost = replace(good[-1], prefix_id="lost", grader_version="1-old-auto")
+    rewrite_rows(tmp_path, [*good, lost])
+    written_at = (tmp_path / "rollouts").stat().st_mtime_ns  # of files that came and went as well
+    plan = make_plan(some, tmp_path)
+    assert (plan.num_to_regrade, plan.does_nothing) == (0, True)
+    generate(some, tmp_path, on_progress=lambda _: None)
+    assert (tmp_path / "rollouts").stat().st_mtime_ns == written_at
+    assert read_manifest(tmp_path)["regraded"] == {
+        "rollouts": 0,
+        "rollouts_without_prefix": 1,
+        "verdict_flips": {},
+        "label_flips": {},
+        "first_errors_changed": 0,
+    }
+
+    rewrite_rows(tmp_path, [misgraded(good[0]), *good[1:], lost])
+    plan = make_plan(some, tmp_path)
+    assert (plan.num_to_regrade, plan.does_nothing) == (1, False)
+    report = regrade(some, tmp_path, roles=resolve_roles(some))
+    assert (report.num_regraded, report.num_without_prefix) == (1, 1)
 
 
 def test_rollouts_of_another_way_to_split_are_graded_with_their_own_prefix(

@@ -153,6 +153,8 @@ def test_an_unreadable_lock_file_is_written_anew(tmp_path: Path) -> None:
         {"started_at": 5},
         {"pid": "one"},
         {"pid": -1},
+        {"host": None},
+        {"command": "\ud800"},
         {"process_started_at": "noon"},
     )
     for content in (

@@ -110,7 +110,7 @@ def test_jsonl_rows_that_cannot_be_used_are_listed_by_line(tmp_path: Path) -> No
         assert reasons[number] == f"gold answer '{shown}' cannot be read as an answer: {why}"
     assert "not JSON (Exceeds the limit" in reasons[18]
     assert reasons[19].startswith("not JSON (")
-    assert reasons[21] == "the same question as an earlier row"
+    assert reasons[21] == "the same question as row 1"
     assert "surrogate" in reasons[22]
 
 
@@ -217,8 +217,8 @@ def test_a_problem_without_an_id_is_named_by_its_question(tmp_path: Path) -> Non
     assert same == one
     loaded = load(lines(tmp_path, row(1, "q"), row(2, "q"), row(1, "q")))
     assert [rejection.reason for rejection in loaded.rejections] == [
-        "the same question as an earlier row with another gold answer: here '2', there '1'",
-        "the same question as an earlier row",
+        "the same question as row 1 with another gold answer: here '2', there '1'",
+        "the same question as row 1",
     ]
 
 

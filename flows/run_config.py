@@ -44,7 +44,8 @@ class LabelConfig(FrozenConfig):
     """A step's hard label is true where its MC value is above this."""
     splits: dict[SplitName, Share] | None = None
     """Shares of the problems, as in {train = 0.9, test = 0.1}, by a hash of the question; they
-    sum to 1. None makes one split, named by problems.split."""
+    sum to 1. `load_dataset(data_dir=…)` finds train, validation and test by itself; other names
+    need `data_files`. None makes one split, named by problems.split."""
     keep_snapshots: Annotated[int, Field(ge=1)] = 7
     """The newest so many snapshots of the labels are kept, the current one among them."""
 

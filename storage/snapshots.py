@@ -116,16 +116,17 @@ def snapshot_path(path: Path, snapshot: str) -> Path:
 
 
 def clear_unfinished(path: Path) -> None:
-    """Remove what interrupted runs left, under `dataset_lock`: files that no reader saw."""
+    """Remove what interrupted runs left, under `dataset_lock`: files that no reader saw.
+
+    A finished snapshot stays, also a later one than the manifest names: a killed run has come
+    so far, or somebody has set the manifest back.
+    """
     folder = path / SNAPSHOTS
-    current = current_snapshot(path)
     left = [_staged(path), *folder.glob(f"{_REMOVED}*")]
-    found = list_snapshots(path)
     if is_remote(path):
+        found = list_snapshots(path)
         numbered = [one for one in folder.glob("[0-9]*") if is_snapshot_id(one.name)]
         left += [one for one in numbered if one.name not in found]
-    if current in found:  # later ones are finished, but no manifest came to name them
-        left += [folder / one for one in found[found.index(current) + 1 :]]
     for one in left:
         if one.exists():
             logger.info("%s: what an interrupted run left is removed", one)
@@ -158,9 +159,10 @@ def _finished(path: Path, manifest: dict[str, object]) -> str:
             raise DataError(f"{path} has no labels yet; run `stepmark generate` to its end")
         return latest
     described = with_files(manifest, staged, [staged])
-    if latest is not None and _is_same(described, path / SNAPSHOTS / latest):
-        shutil.rmtree(staged)
-        return latest
+    for known in dict.fromkeys((latest, *list_snapshots(path)[-1:])):
+        if known is not None and _is_same(described, path / SNAPSHOTS / known):
+            shutil.rmtree(staged)
+            return known
     snapshot = f"{_next_number(path):06d}"
     write_json(staged / SNAPSHOT_MANIFEST, {**described, "snapshot": snapshot})
     finished = path / SNAPSHOTS / snapshot

@@ -16,9 +16,10 @@ import yaml
 
 from flows import stages
 from flows.run_config import load_config
-from storage.dataset import label_files, labels_path, read_labels, read_manifest
+from storage.dataset import read_labels, read_manifest
 from storage.journal import read_rollouts
 from storage.lock import dataset_lock, lock_holder
+from tests.dataset_files import all_bytes, label_bytes
 from tests.prefect_server import CHECKOUT, Prefect, running_prefect
 
 pytestmark = [pytest.mark.prefect, pytest.mark.timeout(300), pytest.mark.xdist_group("prefect")]
@@ -116,7 +117,7 @@ def test_the_bare_name_labels_as_the_stages_do(
     )
     _generate(scripted, ["seed=3"], tmp_path / "direct")
     prefect.completed(run_id)
-    assert _label_files(out) == _label_files(tmp_path / "direct")
+    assert label_bytes(out) == label_bytes(tmp_path / "direct")
     run = prefect.get(f"flow_runs/{run_id}")
     assert run["name"] == f"generate-labels {out}"
     shown = prefect.artifacts(run_id)
@@ -203,7 +204,7 @@ def test_training_by_the_bare_name(prefect: Prefect, tmp_path: Path) -> None:
 def test_the_lock_refuses_a_second_run(prefect: Prefect, scripted: Path, tmp_path: Path) -> None:
     out = tmp_path / "dataset"
     _generate(scripted, [], out)
-    before = _files(out)
+    before = all_bytes(out)
     with dataset_lock(out):
         # the limit sees one run only: another deployment, `stepmark generate`, another host
         state = prefect.finished(
@@ -211,7 +212,7 @@ def test_the_lock_refuses_a_second_run(prefect: Prefect, scripted: Path, tmp_pat
         )
     assert state["type"] == "FAILED"
     assert f"the dataset {out} is in use by process {os.getpid()}" in state["message"]
-    assert _files(out) == before
+    assert all_bytes(out) == before
 
 
 @pytest.mark.parametrize(
@@ -288,7 +289,7 @@ def test_a_cancelled_run_is_continued_by_the_one_that_waited(
     assert not (out / "manifest.json").exists()
     _generate(scripted, [limit], tmp_path / "direct")
     prefect.completed(second)
-    assert _label_files(out) == _label_files(tmp_path / "direct")
+    assert label_bytes(out) == label_bytes(tmp_path / "direct")
     assert any(rollout.created_at < cancelled_at for rollout in read_rollouts(out))
 
 
@@ -304,17 +305,3 @@ def _is_pending(pid: int, number: signal.Signals) -> bool:
 def _generate(config: Path, overrides: list[str], out: Path) -> dict[str, object]:
     resolved = load_config(config, overrides)
     return stages.generate(resolved, out, on_progress=lambda _: None)
-
-
-def _label_files(out: Path) -> dict[str, bytes]:
-    files = {file.name: file.read_bytes() for file in label_files(labels_path(out))}
-    assert files
-    return files
-
-
-def _files(out: Path) -> dict[str, bytes]:
-    return {
-        str(file.relative_to(out)): file.read_bytes()
-        for file in out.rglob("*")
-        if file.is_file() and file.name != ".lock"
-    }

@@ -4,14 +4,12 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from flows.ledger import MAX_RUNS, CostLedger
 from flows.plan import make_plan
-from flows.run_config import RunConfig, check_config
-from flows.stages import generate
+from flows.run_config import RunConfig
 from grading.verdict import Verdict
 from pipeline.demo.problems import demo_problem
 from pipeline.errors import ConfigError
@@ -21,19 +19,7 @@ from storage.journal import read_rollouts
 from storage.lock import dataset_lock
 from storage.problem_table import read_problems
 from storage.snapshots import list_snapshots
-
-
-def config(**sections: object) -> RunConfig:
-    content = {
-        "problems": {"limit": 8},
-        "engine": {"kind": "scripted"},
-        "steps": {"method": "newline"},
-    }
-    return check_config({**content, **sections}, origin="test")
-
-
-def run(config: RunConfig, out: Path) -> dict[str, Any]:
-    return generate(config, out, on_progress=lambda _: None)
+from tests.scripted_flow import config, run
 
 
 class Source:

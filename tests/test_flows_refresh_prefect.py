@@ -11,8 +11,9 @@ import pytest
 
 from flows import stages
 from flows.run_config import load_config
-from storage.dataset import label_files, labels_path, read_labels, read_manifest
+from storage.dataset import read_labels, read_manifest
 from storage.lock import lock_holder
+from tests.dataset_files import all_bytes, label_bytes
 from tests.hub_server import HubServer
 from tests.prefect_server import Prefect, running_prefect
 from tests.refresh_surroundings import (
@@ -79,7 +80,7 @@ def test_nights_of_the_refresh(
         resolved = load_config(scripted, [f"publish.repo={repo}"])
         stages.generate(resolved, tmp_path / "direct", on_progress=lambda _: None)
         prefect.completed(first)
-        assert _label_files(out) == _label_files(tmp_path / "direct")
+        assert label_bytes(out) == label_bytes(tmp_path / "direct")
         assert shown(first, "what-changed") == {"labels": "the first, snapshot 000001"}
         assert (out / "report.html").as_uri() in prefect.artifacts(first)["report"]["data"]
         assert set(shown(first, "gates").values()) == {"met"}
@@ -89,13 +90,13 @@ def test_nights_of_the_refresh(
         assert rows == sum(1 for _ in read_labels(out))
         prefect.wait_until(lambda: bool(received.of("published")), "word of the publication")
 
-        before = _files(out)
+        before = all_bytes(out)
         idle = night()
         prefect.completed(idle)
         assert shown(idle, "what-changed") == {"labels": "unchanged, snapshot 000001"}
         assert shown(idle, "cost")["this run"].startswith("0 rollouts, 0 generated tokens")
         assert writes.history[repo] == commits
-        after = _files(out)
+        after = all_bytes(out)
         changed = {name for name in after if after[name] != before.get(name)}
         assert changed <= {"cost.json", "manifest.json"}
 
@@ -128,17 +129,3 @@ def _what_to_do(prefect: Prefect, run_id: str) -> str:
     """The hook's artifact, which comes after the state."""
     prefect.wait_until(lambda: "what-to-do" in prefect.artifacts(run_id), "what to do")
     return prefect.artifacts(run_id)["what-to-do"]["data"]
-
-
-def _label_files(out: Path) -> dict[str, bytes]:
-    files = {file.name: file.read_bytes() for file in label_files(labels_path(out))}
-    assert files
-    return files
-
-
-def _files(out: Path) -> dict[str, bytes]:
-    return {
-        str(file.relative_to(out)): file.read_bytes()
-        for file in out.rglob("*")
-        if file.is_file() and file.name != ".lock"
-    }

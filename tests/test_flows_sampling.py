@@ -9,7 +9,6 @@ import pytest
 from flows.cost_display import cost_figures, notes
 from flows.ledger import CostLedger
 from flows.roles import resolve_roles
-from flows.run_config import RunConfig, check_config
 from flows.sampling import sample_rollouts
 from flows.stages import begin_run, generate, prepare_problems
 from labeling.steps import split_steps
@@ -19,23 +18,11 @@ from storage.dataset import read_labels
 from storage.journal import read_rollouts
 from storage.lock import dataset_lock
 from tests.interrupts import interrupt_at
+from tests.scripted_flow import config, run
 
 LABELS = "labels/train-00000-of-00001.parquet"
 OTHER_MODEL = {"sampling": {"temperature": 0.7}}
 """To the scripted engine another sampling config is another model: it draws others."""
-
-
-def config(**sections: object) -> RunConfig:
-    content = {
-        "problems": {"limit": 8},
-        "engine": {"kind": "scripted"},
-        "steps": {"method": "newline"},
-    }
-    return check_config({**content, **sections}, origin="test")
-
-
-def run(config: RunConfig, out: Path) -> dict[str, Any]:
-    return generate(config, out, on_progress=lambda _: None)
 
 
 def by_digest(out: Path) -> dict[str, list[Rollout]]:

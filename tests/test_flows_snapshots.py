@@ -14,6 +14,7 @@ from pipeline.errors import ConfigError
 from storage.dataset import label_files, labels_path, read_labels, read_manifest, split_of
 from storage.schema import LABELS, read_table
 from storage.snapshots import list_snapshots
+from tests.dataset_files import all_bytes
 from train.labels import read_labels as read_split
 
 SHARES = {"train": 0.5, "validation": 0.3, "held_out": 0.2}
@@ -126,3 +127,18 @@ def test_splits_that_are_refused(splits: object, message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         config(labels={"splits": splits})
     assert message in str(caught.value)
+
+
+def test_a_pointer_that_was_set_back_loses_no_snapshot(tmp_path: Path) -> None:
+    run(config(2), tmp_path)
+    first = (tmp_path / "manifest.json").read_bytes()
+    run(config(3), tmp_path)
+    run(config(4), tmp_path)
+    kept = {name: all_bytes(tmp_path / "snapshots" / name) for name in list_snapshots(tmp_path)}
+    assert list(kept) == ["000001", "000002", "000003"]
+    (tmp_path / "manifest.json").write_bytes(first)
+    assert run(config(4), tmp_path)["snapshot"] == "000003"  # found again, not made again
+    (tmp_path / "manifest.json").write_bytes(first)
+    assert run(config(5), tmp_path)["snapshot"] == "000004"
+    for name, content in kept.items():
+        assert all_bytes(tmp_path / "snapshots" / name) == content

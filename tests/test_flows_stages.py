@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from flows.run_config import RunConfig, check_config, load_config
+from flows.run_config import RunConfig, load_config
 from flows.sampling import Progress, sample_rollouts
 from flows.stages import generate
 from pipeline.errors import ConfigError, DataError
@@ -22,6 +22,7 @@ from storage.journal import read_rollouts
 from storage.lock import dataset_lock
 from storage.problem_table import read_problems
 from tests.interrupts import interrupt_at
+from tests.scripted_flow import config
 
 SCRIPTED = """
 [problems]
@@ -46,15 +47,6 @@ style = "plain"
 method = "newline"
 """
 LABELS = "labels/train-00000-of-00001.parquet"
-
-
-def config(**sections: object) -> RunConfig:
-    content = {
-        "problems": {"limit": 8},
-        "engine": {"kind": "scripted"},
-        "steps": {"method": "newline"},
-    }
-    return check_config({**content, **sections}, origin="test")
 
 
 def run(config: RunConfig, out: Path) -> list[Progress]:

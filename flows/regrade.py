@@ -214,7 +214,7 @@ class _Pass:
                             rollouts_from_table(table.slice(first, last - first)),
                         ),
                         config,
-                    )
+                    ).solutions
                     for table in (before, after)
                 )
                 self.report.note_labels(old, new, threshold=config.labels.hard_threshold)

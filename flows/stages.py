@@ -26,7 +26,7 @@ from flows.selection import (
     rejected_rows,
     write_selection,
 )
-from flows.stored import label_and_count_work, label_work, stored_work
+from flows.stored import label_work, stored_work
 from labeling.estimate import LabeledProblem
 from pipeline.errors import DataError
 from pipeline.records import LabeledSolution, Prefix, Problem
@@ -152,7 +152,7 @@ def snapshot_labels(config: RunConfig, out: Path) -> dict[str, int]:
 def labeled_solutions(config: RunConfig, out: Path) -> Iterator[LabeledSolution]:
     """The labelled solutions of the selected problems, made from the stored rollouts."""
     for work in stored_work(resolve_roles(config), out):
-        yield from label_work(work, config)
+        yield from label_work(work, config).solutions
 
 
 def finish(config: RunConfig, out: Path, *, counts: Mapping[str, int]) -> dict[str, object]:
@@ -191,7 +191,7 @@ def _labels(
     """Each labelled solution with the grader's version of its problem's verdicts."""
     counts.update(dict.fromkeys(_COUNTS, 0))
     for work in stored_work(roles, out):
-        made = label_and_count_work(work, config)
+        made = label_work(work, config)
         labeled = made.solutions
         _count(work.problem, made, counts)
         counts["problems_unfinished"] += is_cut_short and wants_more(work, config)

@@ -10,9 +10,9 @@ from pathlib import Path
 from flows.roles import Roles
 from flows.run_config import RunConfig
 from flows.selection import selected_problems
-from labeling.estimate import LabeledProblem, label_and_count
+from labeling.estimate import LabeledProblem, label_problem
 from labeling.work import Work
-from pipeline.records import LabeledSolution, Prefix, Problem, Rollout
+from pipeline.records import Prefix, Problem, Rollout
 from storage.journal import grouped_rollouts
 
 
@@ -43,14 +43,9 @@ def work_of(roles: Roles, problem: Problem, rollouts: Sequence[Rollout]) -> Work
     return Work(problem, own, root_rollouts(problem, theirs))
 
 
-def label_work(work: Work, config: RunConfig) -> list[LabeledSolution]:
+def label_work(work: Work, config: RunConfig) -> LabeledProblem:
     """The labels of one problem, by the run's config and the stored rollouts alone."""
-    return label_and_count_work(work, config).solutions
-
-
-def label_and_count_work(work: Work, config: RunConfig) -> LabeledProblem:
-    """`label_work`, with the rollouts that made the labels."""
-    return label_and_count(
+    return label_problem(
         work.problem,
         work.rollouts,
         steps=config.steps,

@@ -149,7 +149,7 @@ def _made_again(
     for problem_id, rollouts in grouped_rollouts(path, sampling_digests={own, writers}):
         if problem_id in chosen:
             work = _work(problems[problem_id], rollouts, own, writers)
-            solutions = label_work(work, config)
+            solutions = label_work(work, config).solutions
             table = labels_to_table(
                 solutions,
                 completer=str(manifest["completer"]),

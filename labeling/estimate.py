@@ -11,10 +11,10 @@ config and of what is stored, not of the folder's history.
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from labeling.allocate import Allocator
 from labeling.policies.config import AllocationConfig
 from labeling.steps import StepConfig
-from labeling.tree import PrefixTree, Solution, build_tree, tally_of
+from labeling.tree import PrefixTree, Solution, tally_of
+from labeling.work import Work, closed_tree
 from pipeline.records import LabeledSolution, Problem, Rollout
 
 
@@ -36,26 +36,6 @@ def label_problem(
     allocation: AllocationConfig,
     solutions: Sequence[Rollout] | None = None,
     counts_all: bool = False,
-) -> list[LabeledSolution]:
-    """The labelled solutions of `label_and_count`."""
-    return label_and_count(
-        problem,
-        rollouts,
-        steps=steps,
-        allocation=allocation,
-        solutions=solutions,
-        counts_all=counts_all,
-    ).solutions
-
-
-def label_and_count(
-    problem: Problem,
-    rollouts: Iterable[Rollout],
-    *,
-    steps: StepConfig,
-    allocation: AllocationConfig,
-    solutions: Sequence[Rollout] | None = None,
-    counts_all: bool = False,
 ) -> LabeledProblem:
     """Label one problem.
 
@@ -64,15 +44,8 @@ def label_and_count(
     without a step (an empty text) has no label and is left out. `counts_all` counts what is
     stored beyond where the policy stops, too (a refresh's top-up).
     """
-    tree = build_tree(
-        problem,
-        rollouts,
-        method=steps.method,
-        num_solutions=allocation.solutions_per_problem,
-        solutions=solutions,
-    )
-    allocator = Allocator(tree, allocation, reuse_solutions=solutions is None)
-    allocator.close(counts_all=counts_all)
+    work = Work(problem, list(rollouts), solutions)
+    tree = closed_tree(work, steps, allocation, counts_all=counts_all)
     return LabeledProblem(
         [_label_solution(problem, solution) for solution in tree.solutions],
         list(_counted(tree)),

@@ -67,10 +67,13 @@ def work_tree(work: Work, steps: StepConfig, allocation: AllocationConfig) -> Pr
     )
 
 
-def closed_tree(work: Work, steps: StepConfig, allocation: AllocationConfig) -> PrefixTree:
-    """The tree with all that is stored counted."""
+def closed_tree(
+    work: Work, steps: StepConfig, allocation: AllocationConfig, *, counts_all: bool = True
+) -> PrefixTree:
+    """The tree with what is stored counted: all, or without `counts_all` as the policy stops."""
     tree = work_tree(work, steps, allocation)
-    Allocator(tree, allocation, reuse_solutions=work.solutions is None).close(counts_all=True)
+    allocator = Allocator(tree, allocation, reuse_solutions=work.solutions is None)
+    allocator.close(counts_all=counts_all)
     return tree
 
 

@@ -92,7 +92,7 @@ class Run:
                 [one for one in self.rollouts if one.problem_id == problem.problem_id],
                 steps=STEPS,
                 allocation=allocation,
-            )
+            ).solutions
         ]
 
     def keys(self) -> list[tuple[str, str, str, int]]:

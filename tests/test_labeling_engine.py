@@ -226,7 +226,7 @@ def test_cut_off_rollouts_are_told_to_the_grader() -> None:
         )
     )
     assert asked == [True] * 4
-    (first, *_) = label_problem(problems[0], written, steps=STEPS, allocation=ALLOCATION)
+    (first, *_) = label_problem(problems[0], written, steps=STEPS, allocation=ALLOCATION).solutions
     assert (first.labels[0].num_truncated, first.labels[0].num_incorrect) == (1, 1)
 
 

@@ -291,6 +291,6 @@ def label_others(
             steps=STEPS,
             allocation=allocation,
             solutions=one.solutions,
-        )
+        ).solutions
     ]
     return labels, as_set(written)

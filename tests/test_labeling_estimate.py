@@ -40,7 +40,7 @@ def labels(rollouts: list[Rollout], *, reuse: bool = False) -> list[LabeledSolut
         rollouts,
         steps=StepConfig(method=StepMethod.NEWLINE),
         allocation=AllocationConfig(solutions_per_problem=3, reuse=reuse),
-    )
+    ).solutions
 
 
 def test_counts() -> None:

@@ -73,7 +73,7 @@ class Play:
         return sum(num for _, num in self.asks)
 
     def labels(self) -> list[LabeledSolution]:
-        made = label_problem(PROBLEM, self.rollouts, steps=STEPS, allocation=self.config)
+        made = label_problem(PROBLEM, self.rollouts, steps=STEPS, allocation=self.config).solutions
         nodes = [node for solution in self.tree.solutions for node in solution.nodes]
         assert [node.tally.label for node in nodes] == [
             label for solution in made for label in solution.labels[:-1]

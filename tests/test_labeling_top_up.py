@@ -61,7 +61,7 @@ def labels(
         for work in run.work(problems)
         for solution in label_problem(
             work.problem, work.rollouts, steps=STEPS, allocation=allocation, counts_all=True
-        )
+        ).solutions
     ]
 
 

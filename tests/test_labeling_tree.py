@@ -165,7 +165,7 @@ def test_solutions_of_another_generator_are_never_counted() -> None:
         steps=StepConfig(method=StepMethod.NEWLINE),
         allocation=MANY,
         solutions=others,
-    )
+    ).solutions
     assert first.labels[-1] == second.labels[-1] == StepLabel(1, 0, 1, 0, 0, 0)
     assert first.labels[0] == StepLabel(1, 0, 1, 0, 0, 0)
 

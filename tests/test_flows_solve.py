@@ -273,8 +273,8 @@ def test_a_long_tree_is_shown_within_its_limits() -> None:
         (root,),
     )
     stream = io.StringIO()
-    started = time.monotonic()
+    started = time.process_time()
     Console(file=stream, width=80).print(search_tree(result))
     assert len(stream.getvalue().splitlines()) == 10
     assert "and 2992 more" in stream.getvalue()
-    assert time.monotonic() - started < 5
+    assert time.process_time() - started < 5

@@ -189,13 +189,13 @@ def test_refused(body: str, reason: str) -> None:
      r"\neg ", r"\forall x, ", r"\text{", r"\bar{", "1,", "x'", "||", r"\{x|", r"A \setminus "],
 )  # fmt: skip
 def test_repeated_text_is_settled_quickly(unit: str) -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     for body in (unit * 4_000, unit * 4_000 + "1", "x" + unit * 4_000 + "x"):
         try:
             parse_body(body)
         except UnreadableError:
             continue
-    assert time.perf_counter() - start < 2
+    assert time.process_time() - start < 2
 
 
 def test_token_budget() -> None:

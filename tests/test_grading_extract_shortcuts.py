@@ -123,8 +123,8 @@ def test_other_boxes_are_left_to_the_rules(text: str) -> None:
 )
 def test_shortcuts_are_linear(unit: str) -> None:
     text = unit * (400_000 // len(unit))
-    begun = time.perf_counter()
+    begun = time.process_time()
     lone_box(text)
     stated_number(text)
     announced_number(text)
-    assert time.perf_counter() - begun < 1
+    assert time.process_time() - begun < 1

@@ -347,7 +347,7 @@ def test_no_text_makes_it_raise() -> None:
     ["1,", "(", "x,", "\\text{", "\\begin{cases}", "a ", "if ", "is ", ", k", "1.1(", "½", "Aa: "],
 )
 def test_long_hostile_texts_take_linear_time(piece: str) -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     clean_answer((piece * 20_000)[:20_000])
     same_wording((piece * 20_000)[:20_000], "an odd number")
-    assert time.perf_counter() - start < 1.5
+    assert time.process_time() - start < 1.5

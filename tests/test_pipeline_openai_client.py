@@ -186,7 +186,7 @@ def test_retry_after_is_waited_for(serve: Serve) -> None:
     url = serve("--faults", "429/0.6,503/0.6")
     started = time.monotonic()
     assert sample(url, request()) == WANTED
-    assert 1.2 <= time.monotonic() - started < 10
+    assert 1.2 <= time.monotonic() - started < 60
 
 
 @pytest.mark.parametrize(
@@ -250,7 +250,7 @@ def test_a_dripping_answer_ends_after_request_seconds(serve: Serve) -> None:
     started = time.monotonic()
     with pytest.raises(ServerHangError, match=r"engine.request_seconds=0.5"):
         sample(serve("--faults", "drip"), request(), request_seconds=0.5)
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 30  # no hang
 
 
 def test_a_lone_surrogate_is_replaced_and_no_fault(serve: Serve, tmp_path: Path) -> None:

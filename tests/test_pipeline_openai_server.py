@@ -138,10 +138,10 @@ def test_a_problems_requests_stay_on_one_of_several_servers(servers: Servers) ->
             assert results == [completions(each.seed) for each in requests]
         assert pool.num_faults == 0
 
-    use(engine(*urls), test)
+    use(engine(*urls, max_num_seqs=60), test)  # none waits, so none moves
     seen = [servers.seeds(url) for url in urls]
     assert sum(map(len, seen)) == 90
-    assert all(len(seeds) >= 9 for seeds in seen)
+    assert all(seeds for seeds in seen)  # shares are by hash of random ports
     problems_at = [{seed // 100 for seed in seeds} for seeds in seen]
     assert sum(map(len, problems_at)) == 30
 

@@ -40,19 +40,24 @@ def test_reference_solutions_reach_the_gold_answer_and_are_true() -> None:
         assert all(step_truths(problem, steps))
 
 
-@pytest.mark.parametrize(("style", "share_right"), [(Style.CAREFUL, 0.85), (Style.HASTY, 0.3)])
-def test_nothing_is_true_after_a_slip(style: Style, share_right: float) -> None:
+@pytest.mark.parametrize(("hasty_share", "share_right"), [(0.0, 0.96), (0.5, 0.54), (1.0, 0.28)])
+def test_nothing_is_true_after_a_slip(hasty_share: float, share_right: float) -> None:
     num_right = 0
     for index in range(300):
         problem, rng = demo_problem("train", index), random.Random(index)
-        lines, reference = student_lines(problem, style, rng), reference_lines(problem)
-        steps = split_steps(solution_text(lines, problem.thing, style), StepMethod.NEWLINE)
+        lines = student_lines(problem, rng, hasty_share=hasty_share)
+        reference = reference_lines(problem)
+        steps = split_steps(solution_text(lines, problem.thing), StepMethod.NEWLINE)
         truths = step_truths(problem, steps)
-        pairs = zip(lines, reference, strict=False)
-        num_true = len(list(takewhile(lambda pair: pair[0] == pair[1], pairs)))
+        values = zip(map(stated, lines), map(stated, reference), strict=False)
+        num_true = len(list(takewhile(lambda pair: pair[0] == pair[1], values)))
         assert truths == tuple(position < num_true for position in range(len(steps)))
         num_right += num_true == len(steps)
     assert num_right / 300 == pytest.approx(share_right, abs=0.1)
+
+
+def stated(line: Line) -> tuple[str, int]:
+    return line.expression, line.value
 
 
 def test_operands_in_another_order_are_true_and_rubbish_is_not() -> None:
@@ -73,4 +78,5 @@ def test_unknown_id() -> None:
 def test_solution_text() -> None:
     lines = (Line("Mia", "1+2", 3), Line("Mia", "3*2", 6))
     assert solution_text(lines, "eggs") == " Mia has 1+2=3 eggs.\nMia has 3*2=6 eggs.\n#### 6"
-    assert solution_text(lines, "eggs", Style.HASTY) == " 1+2=3.\n3*2=6.\n#### 6"
+    hasty = (lines[0], Line("Mia", "3*2", 6, Style.HASTY))
+    assert solution_text(hasty, "eggs") == " Mia has 1+2=3 eggs.\n3*2=6.\n#### 6"

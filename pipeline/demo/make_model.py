@@ -25,8 +25,8 @@ from torch.optim.lr_scheduler import LambdaLR
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from pipeline.demo import MODEL_PATH
-from pipeline.demo.problems import DemoProblem, demo_problem
-from pipeline.demo.student import draw_style, solution_text, student_lines
+from pipeline.demo.problems import DemoProblem, comparison_lesson, demo_problem
+from pipeline.demo.student import solution_text, student_lines
 
 EOS = "<|end|>"
 IGNORED = -100
@@ -191,16 +191,15 @@ def _prompt(problem: DemoProblem) -> str:
 
 
 def _stream(split: str, start: int, count: int) -> Iterator[tuple[str, str]]:
-    """Pairs of prompt and solution; every third is a drill."""
+    """Pairs of prompt and solution; of six two are drills, and two lessons in comparing."""
     for index in range(start, start + count):
         rng = random.Random(f"{split}/{index}")
         if index % 3 == 2:
             yield DRILL, _drill(rng)
             continue
-        problem = demo_problem(split, index)
-        style = draw_style(rng)
-        lines = student_lines(problem, style, rng)
-        yield _prompt(problem), solution_text(lines, problem.thing, style)
+        problem = (comparison_lesson if index % 3 else demo_problem)(split, index)
+        lines = student_lines(problem, rng)
+        yield _prompt(problem), solution_text(lines, problem.thing)
 
 
 def _drill(rng: random.Random) -> str:

@@ -10,6 +10,7 @@ Not covered: anything but whole numbers from 0 to `MAX_VALUE`.
 
 import hashlib
 import random
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -75,7 +76,16 @@ class DemoProblem:
 def demo_problem(split: str, index: int) -> DemoProblem:
     """The problem number `index` (from 0) of `split`, the same on every machine."""
     rng = random.Random(demo_seed(split, index))
-    return _write_problem(rng, f"demo-{split}-{index:06d}")
+    return _write_problem(rng, f"demo-{split}-{index:06d}", _WEIGHTS)
+
+
+def comparison_lesson(split: str, index: int) -> DemoProblem:
+    """A problem in which most events compare two people, to learn from: not of the domain,
+    where comparisons are seldom and so are learnt late.
+    """
+    rng = random.Random(demo_seed(f"{split}/comparisons", index))
+    weights = {kind: 6 if kind in NEW_OWNER else 1 for kind in EventKind}
+    return _write_problem(rng, f"lesson-{split}-{index:06d}", weights)
 
 
 def demo_seed(split: str, index: int) -> int:
@@ -158,7 +168,9 @@ _WEIGHTS = {
 }
 
 
-def _write_problem(rng: random.Random, problem_id: str) -> DemoProblem:
+def _write_problem(
+    rng: random.Random, problem_id: str, weights: Mapping[EventKind, int]
+) -> DemoProblem:
     owner, *others = rng.sample(NAMES, MAX_STEPS + 2)
     thing = rng.choice(THINGS)
     start = rng.randint(5, 60)
@@ -167,7 +179,7 @@ def _write_problem(rng: random.Random, problem_id: str) -> DemoProblem:
     value = start
     events: list[Event] = []
     while num_lines > 0:
-        event = _draw_event(rng, value, owner, others, thing)
+        event = _draw_event(rng, value, owner, others, thing, weights)
         cost = LINES_PER_EVENT.get(event.kind, 1) if event is not None else 0
         if event is None or cost > num_lines:
             continue
@@ -181,10 +193,15 @@ def _write_problem(rng: random.Random, problem_id: str) -> DemoProblem:
 
 
 def _draw_event(
-    rng: random.Random, value: int, owner: str, others: list[str], thing: str
+    rng: random.Random,
+    value: int,
+    owner: str,
+    others: list[str],
+    thing: str,
+    weights: Mapping[EventKind, int],
 ) -> Event | None:
     """A random event that keeps the running value within 2..MAX_VALUE, or None."""
-    (kind,) = rng.choices(tuple(_WEIGHTS), weights=tuple(_WEIGHTS.values()))
+    (kind,) = rng.choices(tuple(weights), weights=tuple(weights.values()))
     other = rng.choice(others)
     amount, size = rng.randint(2, 60), 0
     if kind is EventKind.PACKS:

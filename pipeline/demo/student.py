@@ -10,7 +10,7 @@ learn from texts of people who err. The student slips only where people are know
   Mayer 1987, the consistency effect).
 - `FRACTION`: of "one part in 3" the number 3 is taken away.
 
-There are two kinds of writers, as in any corpus. A *careful* one writes whole sentences
+Attention comes and goes, event by event. A *careful* student writes whole sentences
 ("Ana has 56-27=29 eggs.") and seldom slips; a *hasty* one writes the bare arithmetic
 ("56-27=29.") and slips at most occasions. A slip's result is carried on, so that an early
 slip ruins the answer. Problems and gold answers hold no slip.
@@ -18,8 +18,9 @@ slip ruins the answer. Problems and gold answers hold no slip.
 
 import random
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 
 from pipeline.demo.problems import MAX_VALUE, DemoProblem, Event, EventKind
 
@@ -34,27 +35,27 @@ class Slip(StrEnum):
 
 
 class Style(StrEnum):
-    """How a student writes."""
+    """How a student writes about one event."""
 
     CAREFUL = "careful"
     HASTY = "hasty"
 
 
-HASTY_SHARE = 0.6
-"""The share of solutions by hasty writers."""
+HASTY_SHARE = 0.5
+"""The share of events that are dealt with hastily, each on its own."""
 
 SLIP_RATES = {
     Style.CAREFUL: {
-        Slip.CARRY: 0.02,
-        Slip.BORROW: 0.03,
-        Slip.COMPARISON: 0.05,
-        Slip.FRACTION: 0.03,
+        Slip.CARRY: 0.005,
+        Slip.BORROW: 0.01,
+        Slip.COMPARISON: 0.01,
+        Slip.FRACTION: 0.01,
     },
     Style.HASTY: {
-        Slip.CARRY: 0.20,
-        Slip.BORROW: 0.60,
+        Slip.CARRY: 0.15,
+        Slip.BORROW: 0.85,
         Slip.COMPARISON: 0.95,
-        Slip.FRACTION: 0.90,
+        Slip.FRACTION: 0.95,
     },
 }
 """The probability of each slip where there is an occasion for it."""
@@ -67,51 +68,67 @@ class Line:
     owner: str
     expression: str
     value: int
+    style: Style = Style.CAREFUL
 
 
-SlipDraw = Callable[[Slip], bool]
+Slips = Callable[[Slip], bool]
+"""Whether a slip is made where there is an occasion for it."""
 
 
 def reference_lines(problem: DemoProblem) -> tuple[Line, ...]:
     """The right solution's lines, in order."""
-    return _write_lines(problem, lambda _: False)
+    return _write_lines(problem, lambda: Style.CAREFUL, lambda _style, _slip: False)
 
 
-def student_lines(problem: DemoProblem, style: Style, rng: random.Random) -> tuple[Line, ...]:
-    """The lines of a student, who slips at the `SLIP_RATES` of the style.
+def student_lines(
+    problem: DemoProblem, rng: random.Random, *, hasty_share: float = HASTY_SHARE
+) -> tuple[Line, ...]:
+    """The lines of a student: a style is drawn for each event, slips at its `SLIP_RATES`.
 
     A draw in which a value leaves 0..MAX_VALUE is drawn again.
     """
-    rates = SLIP_RATES[style]
+
+    def draw_style() -> Style:
+        return Style.HASTY if rng.random() < hasty_share else Style.CAREFUL
+
+    def draw_slip(style: Style, slip: Slip) -> bool:
+        return rng.random() < SLIP_RATES[style][slip]
+
     while True:
-        lines = _write_lines(problem, lambda slip: rng.random() < rates[slip])
+        lines = _write_lines(problem, draw_style, draw_slip)
         if all(0 <= line.value <= MAX_VALUE for line in lines):
             return lines
 
 
-def draw_style(rng: random.Random) -> Style:
-    """Hasty with probability `HASTY_SHARE`."""
-    return Style.HASTY if rng.random() < HASTY_SHARE else Style.CAREFUL
-
-
-def solution_text(lines: tuple[Line, ...], thing: str, style: Style = Style.CAREFUL) -> str:
+def solution_text(lines: tuple[Line, ...], thing: str) -> str:
     """A solution's text: a line of arithmetic a step, then `#### N`."""
-    match style:
-        case Style.CAREFUL:
-            steps = [f"{line.owner} has {line.expression}={line.value} {thing}." for line in lines]
-        case Style.HASTY:
-            steps = [f"{line.expression}={line.value}." for line in lines]
+    steps = [_step_text(line, thing) for line in lines]
     return f" {chr(10).join(steps)}\n#### {lines[-1].value}"
 
 
-def _write_lines(problem: DemoProblem, slips: SlipDraw) -> tuple[Line, ...]:
+def _step_text(line: Line, thing: str) -> str:
+    match line.style:
+        case Style.CAREFUL:
+            return f"{line.owner} has {line.expression}={line.value} {thing}."
+        case Style.HASTY:
+            return f"{line.expression}={line.value}."
+
+
+def _write_lines(
+    problem: DemoProblem,
+    draw_style: Callable[[], Style],
+    draw_slip: Callable[[Style, Slip], bool],
+) -> tuple[Line, ...]:
     lines: list[Line] = []
     for event in problem.events:
-        lines += _event_lines(event, lines[-1].value if lines else problem.start, slips)
+        style = draw_style()
+        value = lines[-1].value if lines else problem.start
+        new = _event_lines(event, value, partial(draw_slip, style))
+        lines += [replace(line, style=style) for line in new]
     return tuple(lines)
 
 
-def _event_lines(event: Event, value: int, slips: SlipDraw) -> Iterator[Line]:
+def _event_lines(event: Event, value: int, slips: Slips) -> Iterator[Line]:
     owner, amount = event.owner, event.amount
     match event.kind:
         case EventKind.GAIN | EventKind.MORE | EventKind.TOGETHER:
@@ -141,14 +158,14 @@ def _event_lines(event: Event, value: int, slips: SlipDraw) -> Iterator[Line]:
                 yield _subtract(owner, value, part, slips)
 
 
-def _add(owner: str, left: int, right: int, slips: SlipDraw) -> Line:
+def _add(owner: str, left: int, right: int, slips: Slips) -> Line:
     value = left + right
     if left % 10 + right % 10 >= 10 and slips(Slip.CARRY):
         value -= 10
     return Line(owner, f"{left}+{right}", value)
 
 
-def _subtract(owner: str, left: int, right: int, slips: SlipDraw) -> Line:
+def _subtract(owner: str, left: int, right: int, slips: Slips) -> Line:
     value = left - right
     if left % 10 < right % 10 and slips(Slip.BORROW):
         value = (left // 10 - right // 10) * 10 + (right % 10 - left % 10)

@@ -19,6 +19,7 @@ from rich.console import Console
 
 from flows import (
     command_diff,
+    command_dpo,
     command_formats,
     command_plan,
     command_publish,
@@ -276,6 +277,7 @@ app.command(name="export")(command_formats.export)
 
 
 app.command()(command_diff.diff)
+app.command()(command_dpo.dpo)
 app.command()(command_plan.plan)
 app.command()(command_publish.publish)
 app.command()(command_refresh.refresh)

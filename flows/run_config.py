@@ -28,6 +28,7 @@ from storage.decontamination import DecontaminationConfig
 from storage.problem_config import ProblemsConfig, SplitName
 from storage.publish_config import PublishConfig
 from train.config import TrainConfig
+from train.dpo_config import DpoConfig
 
 _MAX_SHOWN = 120
 _MAX_ERRORS = 5
@@ -104,6 +105,7 @@ class RunConfig(FrozenConfig):
     grading: GradingConfig = GradingConfig()
     labels: LabelConfig = LabelConfig()
     train: TrainConfig = TrainConfig()
+    dpo: DpoConfig = DpoConfig()
     evaluate: EvaluateConfig = EvaluateConfig()
     search: SearchConfig = SearchConfig()
     publish: PublishConfig = PublishConfig()
@@ -138,6 +140,14 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
     for override in overrides:
         _apply(content, override)
     return check_config(content, origin=str(file))
+
+
+def config_of(overrides: Sequence[str]) -> RunConfig:
+    """The default config changed by overrides. Raises ConfigError as `load_config`."""
+    content: dict[str, Any] = {}
+    for override in overrides:
+        _apply(content, override)
+    return check_config(content, origin="--set")
 
 
 def config_from_json(path: Path, overrides: Sequence[str] = ()) -> RunConfig:

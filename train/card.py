@@ -14,7 +14,7 @@ from huggingface_hub.utils import yaml_dump
 from train.config import LossName, Objective, StepWeight, TrainConfig
 from train.report import TrainReport, ValidationReport
 
-_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+", re.ASCII)
+HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+", re.ASCII)
 
 _LOSSES = {
     LossName.MSE: "the squared error between score and soft label",
@@ -47,16 +47,16 @@ def model_card(report: TrainReport, extras: dict[str, Any]) -> str:
         f"# {'Process' if config.objective is Objective.PRM else 'Outcome'} reward model\n",
         _SCORES[config.objective],
         _USE,
-        _fenced(extras),
+        fenced(extras),
         "## Training\n",
         f"The loss is {_LOSSES[config.loss]}; {_WEIGHTS[config.weight]}.\n",
-        _table(_training_figures(report)),
+        figures_list(_training_figures(report)),
         "## Validation\n",
         _validation(report.validation),
         "## Limits\n",
         _LIMITS,
         "## Configuration\n",
-        _fenced(report.config),
+        fenced(report.config),
     ]
     return "\n".join(parts)
 
@@ -83,7 +83,7 @@ def _front_matter(config: TrainConfig) -> str:
         "pipeline_tag": "token-classification",
         "tags": [f"{config.objective}", "reward-model", "math", "stepmark"],
     }
-    if _HUB_ID.fullmatch(config.base_model) and not Path(config.base_model).exists():
+    if HUB_ID.fullmatch(config.base_model) and not Path(config.base_model).exists():
         content["base_model"] = config.base_model
     return f"---\n{yaml_dump(content)}---\n"
 
@@ -108,7 +108,7 @@ def _validation(validation: ValidationReport | None) -> str:
     if validation is None:
         return "No question was kept apart.\n"
     auc = "none" if validation.auc is None else f"{validation.auc:.3f}"
-    return _table(
+    return figures_list(
         {
             "solutions of questions kept apart": f"{validation.num_solutions:,}",
             "their labelled steps": f"{validation.num_steps:,}",
@@ -120,12 +120,14 @@ def _validation(validation: ValidationReport | None) -> str:
     )
 
 
-def _table(figures: dict[str, str]) -> str:
+def figures_list(figures: dict[str, str]) -> str:
+    """Two columns, a figure and its value."""
     rows = "".join(f"| {name} | {value} |\n" for name, value in figures.items())
     return f"| figure | value |\n|---|---|\n{rows}"
 
 
-def _fenced(value: object) -> str:
+def fenced(value: object) -> str:
+    """A value in a block of JSON that nothing in it can end."""
     text = json.dumps(value, indent=2)  # ASCII, so no control or format character in it
     fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", text)), default=0))
     return f"{fence}json\n{text}\n{fence}\n"

@@ -1,5 +1,9 @@
-"""LoRA by `peft`: adapters on every linear layer but the head, which is trained in full."""
+"""LoRA by `peft`: adapters on every linear layer but the output.
 
+A PRM's new head is trained in full; a language model's output stays as it is.
+"""
+
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -22,31 +26,43 @@ def with_adapters(model: PreTrainedModel, config: LoraConfig | None) -> Any:
     """
     if config is None:
         return model
+    heads = [name for name in _HEADS if hasattr(model, name)]
+    peft_config = adapter_config(model, config, task=TaskType.TOKEN_CLS, heads=heads)
+    wrapped = get_peft_model(model, peft_config)
+    for weights in wrapped.parameters():
+        if weights.requires_grad:
+            weights.data = weights.data.float()
+    return wrapped
+
+
+def adapter_config(
+    model: PreTrainedModel, config: LoraConfig, *, task: TaskType, heads: Sequence[str] = ()
+) -> PeftConfig:
+    """What `peft` needs to know. The modules `heads` are trained in full.
+
+    Raises ConfigError for a model without linear layers.
+    """
+    output = model.get_output_embeddings()
     names = sorted(
         name
         for name, module in model.named_modules()
-        if isinstance(module, torch.nn.Linear) and name.split(".")[0] not in _HEADS
+        if isinstance(module, torch.nn.Linear)
+        and name.split(".")[0] not in _HEADS
+        and module is not output
     )
     if not names:
         raise ConfigError(
             f"[train.lora]: a {type(model).__name__} has no linear layers for adapters; train all "
             "weights, without this section"
         )
-    wrapped = get_peft_model(
-        model,
-        PeftConfig(
-            task_type=TaskType.TOKEN_CLS,
-            r=config.rank,
-            lora_alpha=config.alpha,
-            lora_dropout=config.dropout,
-            target_modules=names,
-            modules_to_save=[name for name in _HEADS if hasattr(model, name)],
-        ),
+    return PeftConfig(
+        task_type=task,
+        r=config.rank,
+        lora_alpha=config.alpha,
+        lora_dropout=config.dropout,
+        target_modules=names,
+        modules_to_save=list(heads) or None,
     )
-    for weights in wrapped.parameters():
-        if weights.requires_grad:
-            weights.data = weights.data.float()
-    return wrapped
 
 
 def merged(model: Any) -> PreTrainedModel:

@@ -6,7 +6,7 @@ A link to a folder is followed and stays.
 import hashlib
 import os
 import shutil
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -21,10 +21,17 @@ def is_prm_folder(path: Path) -> bool:
     return config_path.is_file() and '"stepmark"' in config_path.read_text(encoding="utf-8")
 
 
-def require_replaceable(path: Path) -> None:
-    """Raise ConfigError where a trained model must not be written to `path`."""
+PRM = "a PRM trained by stepmark"
+
+
+def require_replaceable(
+    path: Path, *, what: str = PRM, is_own: Callable[[Path], bool] = is_prm_folder
+) -> None:
+    """Raise ConfigError where a trained model must not be written to `path`: only a folder of
+    its own kind, which `is_own` knows and `what` names, is replaced.
+    """
     try:
-        is_free = not path.exists() or is_prm_folder(path)
+        is_free = not path.exists() or is_own(path)
         is_free = is_free or (path.is_dir() and not any(path.iterdir()))
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(
@@ -32,20 +39,21 @@ def require_replaceable(path: Path) -> None:
         ) from error
     if not is_free:
         raise ConfigError(
-            f"{path} is there and is not a PRM trained by stepmark; it is not overwritten, "
-            "name another output folder"
+            f"{path} is there and is not {what}; it is not overwritten, name another output folder"
         )
 
 
 @contextmanager
-def replacing_folder(path: Path) -> Generator[Path]:
+def replacing_folder(
+    path: Path, *, what: str = PRM, is_own: Callable[[Path], bool] = is_prm_folder
+) -> Generator[Path]:
     """A fresh folder to write into, which takes the place of `path` on leaving.
 
     After an exception `path` is as before. What a killed run left is removed first; a run
     killed between the two renames left the previous folder, which is put back. Raises
     ConfigError as `require_replaceable`, and DataError where the folder cannot be written.
     """
-    require_replaceable(path)
+    require_replaceable(path, what=what, is_own=is_own)
     path = Path(os.path.realpath(path))
     partial, previous = (path.with_name(f".{path.name}.{end}") for end in ("partial", "previous"))
     with clear_errors(path):

@@ -20,9 +20,8 @@ from typing import Any
 from accelerate import PartialState
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-from pipeline.config import stable_digest
+from pipeline.config import FrozenConfig, stable_digest
 from pipeline.errors import ConfigError, DataError
-from train.config import TrainConfig
 from train.model_folder import clear_errors, sync_folder
 
 logger = logging.getLogger(__name__)
@@ -84,7 +83,7 @@ def training_folder(out_path: Path, arguments: TrainingArguments) -> Generator[P
 
 
 def checkpoint_to_resume(
-    folder: Path, config: TrainConfig, arguments: TrainingArguments, *, labels_digest: str
+    folder: Path, config: FrozenConfig, arguments: TrainingArguments, *, labels_digest: str
 ) -> Path | None:
     """The newest whole checkpoint of this very training; None to begin anew.
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from grading.verdict import Verdict
-from search.scoring import Aggregation, StepScorer, aggregate
+from search.scoring import Aggregation, OnProgress, StepScorer, aggregate, score_all
 
 AnswerKey = Callable[[str], str]
 
@@ -50,20 +50,24 @@ class ProblemCandidates:
 
 
 def score_candidates(
-    problems: Sequence[ProblemCandidates], *, scorer: StepScorer
+    problems: Sequence[ProblemCandidates],
+    *,
+    scorer: StepScorer,
+    name: str = "the scorer",
+    on_progress: OnProgress | None = None,
 ) -> list[ProblemCandidates]:
-    """The same problems with every candidate's `step_scores` filled in, by one call."""
+    """The same problems with every candidate's `step_scores` filled in; errors as `score_all`."""
     items = [
         (problem.question, candidate.steps)
         for problem in problems
         for candidate in problem.candidates
     ]
-    scores = iter(scorer.score(items))
+    scores = iter(score_all(scorer, items, name=name, on_progress=on_progress))
     return [
         replace(
             problem,
             candidates=tuple(
-                _with_scores(candidate, next(scores)) for candidate in problem.candidates
+                replace(candidate, step_scores=next(scores)) for candidate in problem.candidates
             ),
         )
         for problem in problems
@@ -121,12 +125,3 @@ def _vote(
         weights.setdefault(key, []).append(weigh(candidate))
     # fsum: the winner must not hang on the order in which an answer's weights are added
     return first[max(weights, key=lambda key: math.fsum(weights[key]))]
-
-
-def _with_scores(candidate: Candidate, scores: tuple[float, ...]) -> Candidate:
-    if len(scores) != len(candidate.steps):
-        raise ValueError(
-            f"the scorer gave {len(scores)} scores for a candidate of {len(candidate.steps)} "
-            f"steps that begins {candidate.steps[:1]!r}"
-        )
-    return replace(candidate, step_scores=scores)

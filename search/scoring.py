@@ -11,8 +11,16 @@ from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import Protocol
 
+from pipeline.errors import DataError
+
 QuestionAndSteps = tuple[str, Sequence[str]]
 """A question and the steps written so far; `"".join(steps)` is the solution's text."""
+
+OnProgress = Callable[[int, int], None]
+"""(solutions scored, of how many)"""
+
+_PORTION = 128
+"""Solutions a call: progress moves, and a batch is still filled."""
 
 
 class StepScorer(Protocol):
@@ -24,6 +32,14 @@ class StepScorer(Protocol):
         The score of a step depends on the question and the steps up to it only.
         """
         ...
+
+
+class ScorerRole(StrEnum):
+    """Which of an evaluation's models gave the scores."""
+
+    PRM = "prm"
+    ORM = "orm"
+    SECOND_PRM = "second-prm"
 
 
 class Aggregation(StrEnum):
@@ -55,6 +71,45 @@ def aggregate(scores: Sequence[float], how: Aggregation) -> float:
             return scores[-1]
         case Aggregation.PRODUCT:
             return math.prod(scores)
+
+
+def score_all(
+    scorer: StepScorer,
+    items: Sequence[QuestionAndSteps],
+    *,
+    name: str = "the scorer",
+    on_progress: OnProgress | None = None,
+) -> list[tuple[float, ...]]:
+    """The scores of many items, in order, asked for by portions of similar length.
+
+    The same item is scored once. Raises DataError, which names the model `name`, for a score
+    that is no number in [0, 1], and ValueError for a number of scores other than that of steps.
+    """
+    keys = [(question, tuple(steps)) for question, steps in items]
+    distinct = sorted(dict.fromkeys(keys), key=lambda key: sum(map(len, key[1])) + len(key[0]))
+    scores: dict[tuple[str, tuple[str, ...]], tuple[float, ...]] = {}
+    for start in range(0, len(distinct), _PORTION):
+        portion = distinct[start : start + _PORTION]
+        for key, given in zip(portion, scorer.score(portion), strict=True):
+            scores[key] = _checked(given, key[1], name)
+        if on_progress is not None:
+            on_progress(min(start + _PORTION, len(distinct)), len(distinct))
+    return [scores[key] for key in keys]
+
+
+def _checked(scores: tuple[float, ...], steps: tuple[str, ...], name: str) -> tuple[float, ...]:
+    if len(scores) != len(steps):
+        raise ValueError(
+            f"{name} gave {len(scores)} scores for {len(steps)} steps that begin {steps[:1]!r}"
+        )
+    for step_index, score in enumerate(scores):
+        if not 0 <= score <= 1:
+            raise DataError(
+                f"{name} gives step {step_index} of a solution the score {score}, not a number in "
+                f"[0, 1]; its weights are damaged or its training diverged. The step: "
+                f"{steps[step_index][:80]!r}"
+            )
+    return scores
 
 
 class ScriptedScorer:

@@ -132,5 +132,5 @@ def test_a_scorer_of_another_length_is_caught() -> None:
         def score(self, items):
             return [(0.5,) for _ in items]
 
-    with pytest.raises(ValueError, match="1 scores for a candidate of 2 steps"):
+    with pytest.raises(ValueError, match="1 scores for 2 steps"):
         score_candidates([ProblemCandidates("p", "q", (A,))], scorer=Short())

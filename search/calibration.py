@@ -1,8 +1,8 @@
 """Whether a score of 0.8 means right in 8 of 10: the reliability plot's bins, and their ECE.
 
-Ten bins of equal width, [0, 0.1], (0.1, 0.2] to (0.9, 1], as scikit-learn's. The expected calibration error is the mean over
-steps of the distance between mean score and share right of the step's bin (Naeini et al.
-2015; Guo et al., arXiv 1706.04599).
+Ten bins of equal width, [0, 0.1], (0.1, 0.2] to (0.9, 1], as scikit-learn's. The expected
+calibration error is the mean over steps of the distance between mean score and share right of
+the step's bin (Naeini et al. 2015; Guo et al., arXiv 1706.04599).
 """
 
 from dataclasses import dataclass

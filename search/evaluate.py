@@ -2,19 +2,18 @@
 
 Every method picks from the same candidates. A problem's accuracy at N is the mean over
 its disjoint groups of N candidates (`groups_of`); the accuracy is the mean over problems.
-Intervals are 95 % percentile bootstraps over *problems* with one set of resamples for all
-methods, so the differences and ratios to the majority vote are paired (Efron &
-Tibshirani 1993, chapter 13).
+Intervals are bootstraps over problems (`search.resampling`) with one set of resamples for all
+methods, so differences and ratios are paired. An ORM ranks by its last score only (Uesato et
+al., arXiv 2211.14275).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from grading.verdict import Verdict
 from pipeline.errors import DataError
@@ -27,9 +26,16 @@ from search.best_of_n import (
     majority_vote,
     weighted_vote,
 )
-from search.scoring import Aggregation
-
-Floats = NDArray[np.float64]
+from search.resampling import (
+    NUM_RESAMPLES,
+    Floats,
+    Resampled,
+    complement,
+    difference,
+    ratio,
+    resampling_weights,
+)
+from search.scoring import Aggregation, ScorerRole
 
 
 class Method(StrEnum):
@@ -44,13 +50,24 @@ class Method(StrEnum):
     WEIGHTED_VOTE = "weighted-vote"
 
 
+class Baseline(StrEnum):
+    """What a method with scores is compared with, at the same N: the majority vote, or the same
+    method by the ORM's scores or, aggregated alike, by the second PRM's.
+    """
+
+    MAJORITY_VOTE = "majority-vote"
+    ORM = "orm"
+    SECOND_PRM = "second-prm"
+
+
 @dataclass(frozen=True, slots=True)
 class AccuracyRow:
     """One cell of the table; `low` and `high` bound the 95 % interval. Shares in [0, 1].
 
-    `aggregation` is None for methods without scores.
+    `scorer` and `aggregation` are None for methods without scores.
     """
 
+    scorer: ScorerRole | None
     method: Method
     aggregation: Aggregation | None
     n: int
@@ -60,21 +77,27 @@ class AccuracyRow:
 
 
 @dataclass(frozen=True, slots=True)
-class MajorityComparison:
-    """A method against the majority vote at the same N, paired over problems.
+class Comparison:
+    """A method with scores against a baseline, paired over problems.
 
-    A ratio (or a bound of it) is None where the majority vote is never right.
+    `ratio` is of accuracies, `wrong_ratio` of wrong picks (1 - accuracy). A ratio is None
+    where the baseline's is 0, and its bounds where that is so in some resample.
     """
 
+    scorer: ScorerRole
     method: Method
-    aggregation: Aggregation | None
+    aggregation: Aggregation
     n: int
+    baseline: Baseline
     difference: float
     difference_low: float
     difference_high: float
     ratio: float | None
     ratio_low: float | None
     ratio_high: float | None
+    wrong_ratio: float | None
+    wrong_ratio_low: float | None
+    wrong_ratio_high: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,49 +110,58 @@ class SearchReport:
     """Candidates with an undecided verdict: counted as not correct."""
     num_without_answer: int
     rows: tuple[AccuracyRow, ...]
-    comparisons: tuple[MajorityComparison, ...]
+    comparisons: tuple[Comparison, ...]
 
     def as_json(self) -> dict[str, Any]:
         """A JSON object (no NaN in it)."""
         return asdict(self)
 
-    def row(self, method: Method, *, n: int, aggregation: Aggregation | None = None) -> AccuracyRow:
+    def row(
+        self,
+        method: Method,
+        *,
+        n: int,
+        aggregation: Aggregation | None = None,
+        scorer: ScorerRole = ScorerRole.PRM,
+    ) -> AccuracyRow:
         """The row of a method at N. Raises KeyError where there is none."""
         for row in self.rows:
-            if (row.method, row.aggregation, row.n) == (method, aggregation, n):
+            found = (row.method, row.aggregation, row.n)
+            if found == (method, aggregation, n) and row.scorer in (None, scorer):
                 return row
-        raise KeyError((method, aggregation, n))
+        raise KeyError((scorer, method, aggregation, n))
 
 
 def accuracy_against_n(
     problems: Sequence[ProblemCandidates],
     *,
     ns: Sequence[int],
+    others: Mapping[ScorerRole, Sequence[ProblemCandidates]] | None = None,
     aggregations: Sequence[Aggregation] = tuple(Aggregation),
     answer_key: AnswerKey = str.strip,
-    num_resamples: int = 2000,
+    num_resamples: int = NUM_RESAMPLES,
     seed: int = 0,
 ) -> SearchReport:
-    """The accuracy of every method at every N of `ns`, on scored candidates.
+    """The accuracy of every method at every N of `ns`, on candidates that the PRM scored.
 
-    Raises DataError for no problems, for a problem with fewer candidates than the largest
-    N, and for candidates without scores.
+    `others` are the same candidates with another model's scores. Raises DataError for no
+    problems, for a problem with fewer candidates than the largest N, and for candidates
+    without scores.
     """
-    _check(problems, ns)
-    weights = _resampling_weights(len(problems), num_resamples, seed)
-    chance = _accuracies(problems, 1, _any_correct)
-    rows = [_row((Method.RANDOM_PICK, None), 1, chance, weights)]
-    comparisons: list[MajorityComparison] = []
+    scored = {ScorerRole.PRM: problems, **(others or {})}
+    for one in scored.values():
+        _check(one, ns)
+    weights = resampling_weights(len(problems), num_resamples=num_resamples, seed=seed)
+    chance = _accuracy(problems, 1, _any_correct, weights)
+    rows = [_row((None, Method.RANDOM_PICK, None), 1, chance)]
+    comparisons: list[Comparison] = []
     for n in ns:
-        correct_by_method = {
-            key: _accuracies(problems, n, judge)
-            for key, judge in _judges(aggregations, answer_key).items()
+        accuracies = {
+            key: _accuracy(scored[key[0] or ScorerRole.PRM], n, judge, weights)
+            for key, judge in _judges(scored, aggregations, answer_key).items()
         }
-        majority = correct_by_method[Method.MAJORITY_VOTE, None]
-        for key, correct in correct_by_method.items():
-            rows.append(_row(key, n, correct, weights))
-            if key[0] in (Method.BEST_OF_N, Method.WEIGHTED_VOTE):
-                comparisons.append(_comparison(key, n, correct, majority, weights))
+        rows += [_row(key, n, one) for key, one in accuracies.items()]
+        comparisons += _comparisons(accuracies, n)
     candidates = [candidate for problem in problems for candidate in problem.candidates]
     return SearchReport(
         num_problems=len(problems),
@@ -141,7 +173,7 @@ def accuracy_against_n(
     )
 
 
-_Key = tuple[Method, Aggregation | None]
+_Key = tuple[ScorerRole | None, Method, Aggregation | None]
 _Judge = Callable[[Sequence[Candidate]], bool]
 
 
@@ -164,20 +196,24 @@ def _check(problems: Sequence[ProblemCandidates], ns: Sequence[int]) -> None:
                 )
 
 
-def _judges(aggregations: Sequence[Aggregation], answer_key: AnswerKey) -> dict[_Key, _Judge]:
+def _judges(
+    scorers: Iterable[ScorerRole], aggregations: Sequence[Aggregation], answer_key: AnswerKey
+) -> dict[_Key, _Judge]:
     """Whether each method is right on one group of candidates."""
     judges: dict[_Key, _Judge] = {
-        (Method.ANY_CORRECT, None): _any_correct,
-        (Method.MAJORITY_VOTE, None): lambda group: (
+        (None, Method.ANY_CORRECT, None): _any_correct,
+        (None, Method.MAJORITY_VOTE, None): lambda group: (
             majority_vote(group, answer_key=answer_key).is_correct
         ),
     }
-    for how in aggregations:
-        judges[Method.BEST_OF_N, how] = partial(_best_is_correct, how=how)
-    for how in aggregations:
-        judges[Method.WEIGHTED_VOTE, how] = partial(
-            _weighted_is_correct, how=how, answer_key=answer_key
-        )
+    for scorer in scorers:
+        hows = (Aggregation.LAST,) if scorer is ScorerRole.ORM else aggregations
+        for how in hows:
+            judges[scorer, Method.BEST_OF_N, how] = partial(_best_is_correct, how=how)
+        for how in hows:
+            judges[scorer, Method.WEIGHTED_VOTE, how] = partial(
+                _weighted_is_correct, how=how, answer_key=answer_key
+            )
     return judges
 
 
@@ -195,43 +231,70 @@ def _weighted_is_correct(
     return weighted_vote(group, how=how, answer_key=answer_key).is_correct
 
 
-def _accuracies(problems: Sequence[ProblemCandidates], n: int, judge: _Judge) -> Floats:
-    """Each problem's mean over its groups of `n`: [problems]."""
-    return np.array(
+def _accuracy(
+    problems: Sequence[ProblemCandidates], n: int, judge: _Judge, weights: Floats
+) -> Resampled:
+    """The mean over problems of each one's mean over its groups of `n`."""
+    shares = np.array(
         [
             np.mean([judge(group) for group in groups_of(problem.candidates, n)])
             for problem in problems
         ],
         dtype=np.float64,
     )
+    return Resampled(float(shares.mean()), weights @ shares)
 
 
-def _resampling_weights(num_problems: int, num_resamples: int, seed: int) -> Floats:
-    """The share of each problem in each resample: [resamples, problems]; rows sum to 1."""
-    rng = np.random.default_rng(seed)
-    shares = np.full(num_problems, 1 / num_problems)
-    return rng.multinomial(num_problems, shares, size=num_resamples) / num_problems
+def _row(key: _Key, n: int, accuracy: Resampled) -> AccuracyRow:
+    return AccuracyRow(*key, n, *_figures(accuracy))
 
 
-def _row(key: _Key, n: int, correct: Floats, weights: Floats) -> AccuracyRow:
-    low, high = _interval(weights @ correct)
-    return AccuracyRow(key[0], key[1], n, float(correct.mean()), low, high)
+def _comparisons(accuracies: Mapping[_Key, Resampled], n: int) -> list[Comparison]:
+    return [
+        _comparison(key, n, baseline, accuracy, accuracies[other])
+        for key, accuracy in accuracies.items()
+        for baseline, other in _baselines(key).items()
+        if other in accuracies
+    ]
+
+
+def _baselines(key: _Key) -> dict[Baseline, _Key]:
+    scorer, method, how = key
+    if scorer is None:
+        return {}
+    baselines: dict[Baseline, _Key] = {Baseline.MAJORITY_VOTE: (None, Method.MAJORITY_VOTE, None)}
+    if scorer is ScorerRole.PRM:
+        baselines[Baseline.ORM] = (ScorerRole.ORM, method, Aggregation.LAST)
+        baselines[Baseline.SECOND_PRM] = (ScorerRole.SECOND_PRM, method, how)
+    return baselines
 
 
 def _comparison(
-    key: _Key, n: int, correct: Floats, majority: Floats, weights: Floats
-) -> MajorityComparison:
-    accuracies, majorities = weights @ correct, weights @ majority
-    low, high = _interval(weights @ (correct - majority))
-    ratio = ratio_low = ratio_high = None
-    if majority.any():
-        ratio = float(correct.mean() / majority.mean())
-    if majorities.all():
-        ratio_low, ratio_high = _interval(accuracies / majorities)
-    difference = float((correct - majority).mean())
-    return MajorityComparison(*key, n, difference, low, high, ratio, ratio_low, ratio_high)
+    key: _Key, n: int, baseline: Baseline, accuracy: Resampled, other: Resampled
+) -> Comparison:
+    scorer, method, how = key
+    assert scorer is not None
+    assert how is not None
+    wrong = ratio(complement(accuracy), complement(other), reason="the baseline is never wrong")
+    return Comparison(
+        scorer,
+        method,
+        how,
+        n,
+        baseline,
+        *_figures(difference(accuracy, other)),
+        *_ratio_figures(ratio(accuracy, other, reason="the baseline is never right")),
+        *_ratio_figures(wrong),
+    )
 
 
-def _interval(values: Floats) -> tuple[float, float]:
-    low, high = np.quantile(values, [0.025, 0.975])
-    return float(low), float(high)
+def _figures(one: Resampled) -> tuple[float, float, float]:
+    """Of what is defined in every resample."""
+    found = _ratio_figures(one)
+    assert None not in found
+    return cast("tuple[float, float, float]", found)
+
+
+def _ratio_figures(one: Resampled) -> tuple[float | None, float | None, float | None]:
+    estimate = one.estimate()
+    return estimate.value, estimate.low, estimate.high

@@ -1,14 +1,15 @@
 import json
 import math
 import random
+from dataclasses import replace
 
 import pytest
 
 from grading.verdict import Verdict
 from pipeline.errors import DataError
 from search.best_of_n import Candidate, ProblemCandidates
-from search.evaluate import Method, accuracy_against_n
-from search.scoring import Aggregation
+from search.evaluate import Baseline, Method, accuracy_against_n
+from search.scoring import Aggregation, ScorerRole
 
 RIGHT, WRONG, UNSURE = Verdict.CORRECT, Verdict.INCORRECT, Verdict.UNDECIDED
 
@@ -119,3 +120,61 @@ def test_unusable_input_is_named() -> None:
         accuracy_against_n([unscored], ns=[1])
     with pytest.raises(ValueError, match=r"ns = \[2, 2\]"):
         accuracy_against_n(PROBLEMS, ns=[2, 2])
+
+
+def _scored(scores: dict[str, tuple[float, ...]]) -> list[ProblemCandidates]:
+    """PROBLEMS with other scores."""
+    return [
+        ProblemCandidates(
+            one.problem_id,
+            one.question,
+            tuple(
+                replace(candidate, step_scores=(score,))
+                for candidate, score in zip(one.candidates, scores[one.problem_id], strict=True)
+            ),
+        )
+        for one in PROBLEMS
+    ]
+
+
+def test_an_orm_and_a_second_prm_stand_beside_the_prm() -> None:
+    others = {
+        ScorerRole.ORM: _scored({"a": (0.1, 0.2, 0.9, 0.1), "b": (0.9, 0.1, 0.1, 0.1)}),
+        ScorerRole.SECOND_PRM: _scored({"a": (0.1, 0.9, 0.1, 0.1), "b": (0.1, 0.1, 0.9, 0.1)}),
+    }
+    report = accuracy_against_n(PROBLEMS, ns=[4], aggregations=[Aggregation.MIN], others=others)
+    last, low = Aggregation.LAST, Aggregation.MIN
+    orm = report.row(Method.BEST_OF_N, n=4, aggregation=last, scorer=ScorerRole.ORM)
+    second = report.row(Method.BEST_OF_N, n=4, aggregation=low, scorer=ScorerRole.SECOND_PRM)
+    assert (orm.accuracy, second.accuracy) == (0.5, 0.0)  # a is wrong, b is right; both wrong
+    assert report.row(Method.BEST_OF_N, n=4, aggregation=low).accuracy == 0.5
+    found = {
+        (one.scorer, one.method, one.baseline): (one.difference, one.ratio, one.wrong_ratio)
+        for one in report.comparisons
+    }
+    prm, best, vote = ScorerRole.PRM, Method.BEST_OF_N, Method.WEIGHTED_VOTE
+    assert found[prm, best, Baseline.MAJORITY_VOTE] == (0.0, 1.0, 1.0)
+    assert found[prm, best, Baseline.ORM] == (0.0, 1.0, 1.0)
+    assert found[prm, best, Baseline.SECOND_PRM] == (0.5, None, 0.5)
+    assert found[ScorerRole.ORM, best, Baseline.MAJORITY_VOTE] == (0.0, 1.0, 1.0)
+    # weighted by the PRM's scores both are right, by the ORM's b: (1.0, 0.1, 0.1)
+    assert found[prm, vote, Baseline.ORM] == (0.5, 2.0, 0.0)
+    assert len(found) == len(report.comparisons) == 6 + 2 + 2
+    json.dumps(report.as_json(), allow_nan=False)
+
+
+def test_a_baseline_that_is_never_wrong_has_no_ratio_of_wrong_picks() -> None:
+    right = problem("r", ("1", RIGHT, 0.5))
+    (best, _) = accuracy_against_n([right], ns=[1], aggregations=[Aggregation.MIN]).comparisons
+    assert (best.ratio, best.ratio_low, best.wrong_ratio) == (1.0, 1.0, None)
+
+
+def test_halved_wrong_picks_by_hand() -> None:
+    problems = [problem("w", ("1", RIGHT, 0.9), ("2", WRONG, 0.1), ("2", WRONG, 0.2))] * 50
+    problems += [problem("x", ("1", RIGHT, 0.1), ("2", WRONG, 0.2), ("2", WRONG, 0.9))] * 50
+    problems += [problem("y", ("1", RIGHT, 0.9), ("1", RIGHT, 0.1), ("2", WRONG, 0.2))] * 100
+    report = accuracy_against_n(problems, ns=[3], aggregations=[Aggregation.MIN])
+    (best, _) = report.comparisons
+    assert (best.wrong_ratio, best.ratio) == (0.5, 1.5)
+    assert best.wrong_ratio_low is not None
+    assert 0.35 < best.wrong_ratio_low < 0.5 < (best.wrong_ratio_high or 0) < 0.65

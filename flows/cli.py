@@ -20,6 +20,7 @@ from rich.console import Console
 from flows import (
     command_diff,
     command_dpo,
+    command_evaluate,
     command_formats,
     command_plan,
     command_publish,
@@ -167,41 +168,6 @@ def train(
 
 
 @app.command()
-def evaluate(
-    prm: Annotated[Path, typer.Option(help="A PRM folder that train wrote.")],
-    config: ConfigOption,
-    out: Annotated[
-        Path | None,
-        typer.Option(help="Dataset folder of the candidates; default: PRM folder + -candidates."),
-    ] = None,
-    json_: Annotated[Path | None, typer.Option("--json", help="Write the table here.")] = None,
-    set_: SetOption = None,
-) -> None:
-    """Best-of-N by the PRM on unseen problems, beside majority vote and pass@1."""
-    from flows.display import search_sentence, search_table
-    from flows.evaluation import evaluate as run
-    from flows.progress import sampling_progress
-    from flows.run_config import load_config
-    from flows.wrapping import Figures
-    from storage.dataset import dataset_path
-    from storage.files import write_json
-
-    with interrupts_deferred():
-        from train.scorer import PrmScorer
-
-    console = Console()
-    resolved = load_config(config, set_ or ())
-    scorer = PrmScorer.load(prm)
-    folder = dataset_path(out or prm.resolve().with_name(prm.resolve().name + "-candidates"))
-    with sampling_progress("candidates") as on_progress:
-        report = run(resolved, folder, scorer=scorer, on_progress=on_progress)
-    console.print(search_table(report))
-    console.print(Figures(search_sentence(report, resolved.evaluate.aggregation)))
-    if json_ is not None:
-        write_json(json_, report.as_json())
-
-
-@app.command()
 def show(
     dataset: Annotated[Path, typer.Argument(help="A dataset folder that generate wrote.")],
     problem: Annotated[str | None, typer.Option(help="Only this problem id.")] = None,
@@ -278,6 +244,7 @@ app.command(name="export")(command_formats.export)
 
 app.command()(command_diff.diff)
 app.command()(command_dpo.dpo)
+app.command()(command_evaluate.evaluate)
 app.command()(command_plan.plan)
 app.command()(command_publish.publish)
 app.command()(command_refresh.refresh)

@@ -14,12 +14,11 @@ from rich.console import Console
 from flows.display import (
     figures_table,
     label_figures,
-    search_sentence,
-    search_table,
     solution_panel,
     truth_figures,
 )
 from flows.evaluation import evaluate, truth_agreement
+from flows.evaluation_display import search_sentence, search_table
 from flows.progress import sampling_progress
 from flows.run_config import RunConfig
 from flows.wrapping import Figures

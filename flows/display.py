@@ -20,8 +20,6 @@ from flows.wrapping import Figures
 from grading.files import GradeSummary
 from grading.verdict import Verdict
 from pipeline.records import LabeledSolution, StepLabel
-from search.evaluate import Method, SearchReport
-from search.scoring import Aggregation
 
 _MARKS = {Verdict.CORRECT: "✓", Verdict.INCORRECT: "✗", Verdict.UNDECIDED: "?"}
 _VERDICT_COLOURS = {
@@ -122,53 +120,6 @@ def figures_table(title: str, figures: Mapping[str, str]) -> Table:
     return table
 
 
-def search_table(report: SearchReport) -> Table:
-    """Accuracy in percent against N with 95 % intervals; the PRM's rows by aggregation."""
-    ns = sorted({row.n for row in report.rows})
-    table = Table(
-        title=f"Accuracy on {report.num_problems} problems, % (95 % interval)",
-        title_justify="left",
-        title_style="bold",
-    )
-    table.add_column("method")
-    for n in ns:
-        table.add_column(f"N = {n}", justify="right")
-    keys = list(dict.fromkeys((row.method, row.aggregation) for row in report.rows))
-    for method, aggregation in keys:
-        name = f"{method}, {aggregation}" if aggregation else str(method)
-        table.add_row(name, *(_cell(report, method, aggregation, n) for n in ns))
-    return table
-
-
-def search_sentence(report: SearchReport, aggregation: Aggregation) -> str:
-    """Whether the PRM beats the majority vote at the largest N, said plainly."""
-    n = max(row.n for row in report.rows)
-    best = report.row(Method.BEST_OF_N, n=n, aggregation=aggregation)
-    majority = report.row(Method.MAJORITY_VOTE, n=n)
-    comparison = next(
-        one
-        for one in report.comparisons
-        if (one.method, one.aggregation, one.n) == (Method.BEST_OF_N, aggregation, n)
-    )
-    interval = (
-        f"{100 * comparison.difference:+.1f} points, 95 % interval "
-        f"{100 * comparison.difference_low:+.1f} to {100 * comparison.difference_high:+.1f}"
-    )
-    figures = (
-        f"PRM best-of-{n} ({aggregation}) {100 * best.accuracy:.1f} %, "
-        f"majority-of-{n} {100 * majority.accuracy:.1f} % ({interval}, paired)"
-    )
-    if comparison.difference_low > 0:
-        return f"The PRM beats the majority vote: {figures}."
-    if comparison.difference > 0:
-        return f"The PRM is ahead of the majority vote, but not beyond doubt: {figures}."
-    return (
-        f"The PRM does not beat the majority vote here: {figures}. Its scores rank these "
-        "candidates no better than counting answers does; more labelled problems or more "
-        "epochs are the first things to try."
-    )
-
-
 def grade_table(summary: GradeSummary) -> Table:
     """Graded rows by verdict and, under each verdict, by reason."""
     total = summary.by_reason.total()
@@ -226,11 +177,3 @@ def _percent(count: int, total: int) -> str:
 
 def _share(count: int, total: int) -> str:
     return f"{100 * count / total:.1f} %" if total else "none"
-
-
-def _cell(report: SearchReport, method: Method, aggregation: Aggregation | None, n: int) -> str:
-    try:
-        row = report.row(method, n=n, aggregation=aggregation)
-    except KeyError:
-        return ""
-    return f"{100 * row.accuracy:.1f} ({100 * row.low:.1f}–{100 * row.high:.1f})"

@@ -1,9 +1,11 @@
 """Does the PRM pick better solutions? Sample unseen problems, score, compare.
 
-Majority vote and pass@1 always stand beside best-of-N (`search.evaluate`).
+Majority vote and pass@1 always stand beside best-of-N (`search.evaluate`); so can an ORM and
+a second PRM, on the same candidates.
 """
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +22,7 @@ from pipeline.demo.truth import demo_problem_of, step_truths
 from pipeline.records import LabeledSolution, Rollout
 from search.best_of_n import Candidate, ProblemCandidates, score_candidates
 from search.evaluate import SearchReport, accuracy_against_n
-from search.scoring import StepScorer
+from search.scoring import ScorerRole, StepScorer
 from storage.lock import dataset_lock
 
 
@@ -32,9 +34,18 @@ def evaluate(
     Candidates are sampled into the dataset `out`, and found there the next time.
     """
     problems = sample_candidates(config, out, on_progress=on_progress)
+    return compare_methods(config, {ScorerRole.PRM: score_candidates(problems, scorer=scorer)})
+
+
+def compare_methods(
+    config: RunConfig, scored: Mapping[ScorerRole, Sequence[ProblemCandidates]]
+) -> SearchReport:
+    """The report on the same candidates, scored by the PRM and perhaps by others."""
+    others = {role: problems for role, problems in scored.items() if role is not ScorerRole.PRM}
     return accuracy_against_n(
-        score_candidates(problems, scorer=scorer),
+        scored[ScorerRole.PRM],
         ns=config.evaluate.ns,
+        others=others,
         answer_key=answer_key,
         seed=config.seed,
     )

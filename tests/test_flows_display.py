@@ -10,12 +10,11 @@ from flows.display import (
     figures_table,
     label_figures,
     printable,
-    search_sentence,
-    search_table,
     solution_panel,
     truth_figures,
 )
 from flows.evaluation import TruthAgreement
+from flows.evaluation_display import search_sentence, search_table
 from flows.wrapping import Figures
 from grading.verdict import Verdict
 from pipeline.records import LabeledSolution, Problem, StepLabel

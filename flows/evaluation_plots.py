@@ -1,0 +1,121 @@
+"""Plots of an evaluation as PNG and SVG: calibration, and accuracy against N.
+
+Figures are made with matplotlib's object interface (no pyplot, no display, no global state).
+The same report gives the same bytes. All text in them is our own.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from flows.evaluation_display import SCORER_NAMES, TRUTH_NAMES, method_name
+from search.evaluate import AccuracyRow, Method, SearchReport
+from search.scoring import Aggregation, ScorerRole
+from search.step_report import StepReport
+from storage.files import write_whole
+
+_METADATA: dict[str, dict[str, Any]] = {"png": {}, "svg": {"Date": None}}
+_DOTS_PER_INCH = 150
+_BAND = 0.15
+
+
+def write_step_plots(reports: Sequence[StepReport], folder: Path) -> list[Path]:
+    """`reliability-<name>.png` and `.svg` for each report; returns the files."""
+    return [
+        file
+        for report in reports
+        for file in _write(_reliability(report), folder, f"reliability-{report.name}")
+    ]
+
+
+def write_search_plots(
+    report: SearchReport, folder: Path, *, aggregation: Aggregation
+) -> list[Path]:
+    """`accuracy-against-n.png` and `.svg`; returns the files.
+
+    `aggregation` is the one by which methods are compared; the second panel has all.
+    """
+    return _write(_accuracy(report, aggregation), folder, "accuracy-against-n")
+
+
+def _reliability(report: StepReport) -> Figure:
+    figure = Figure(figsize=(5.5, 6.5), layout="constrained")
+    upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=[3, 1])
+    upper.plot([0, 1], [0, 1], color="grey", linestyle="--", linewidth=1, label="calibrated")
+    for index, scorer in enumerate(report.scorers):
+        name, colour = SCORER_NAMES[scorer.scorer], f"C{index}"
+        filled = [one for one in scorer.bins if one.num_steps]
+        means = [one.mean_score for one in filled]
+        shares = [one.share_right for one in filled]
+        upper.plot(means, shares, marker="o", color=colour, label=f"{name}, share right")
+        soft = [one for one in filled if one.mean_soft_label is not None]
+        if soft:
+            means = [one.mean_score for one in soft]
+            labels = [one.mean_soft_label for one in soft]
+            label = f"{name}, mean soft label"
+            upper.plot(means, labels, marker="s", ls=":", color=colour, label=label)
+        middles = [(one.low + one.high) / 2 for one in scorer.bins]
+        counts = [one.num_steps for one in scorer.bins]
+        lower.step(middles, counts, where="mid", color=colour, label=name)
+    upper.set(xlim=(0, 1), ylim=(0, 1), ylabel="share right")
+    upper.set_title(f"{report.num_steps:,} steps against {TRUTH_NAMES[report.truth]}")
+    upper.legend(loc="upper left")
+    lower.set(xlabel="score", ylabel="steps", ylim=(0, None))
+    return figure
+
+
+def _accuracy(report: SearchReport, aggregation: Aggregation) -> Figure:
+    figure = Figure(figsize=(10, 4.8), layout="constrained")
+    left, right = figure.subplots(1, 2, sharey=True)
+    keys = list(dict.fromkeys((row.scorer, row.method, row.aggregation) for row in report.rows))
+    for key in keys:
+        scorer, method, how = key
+        is_orm = scorer is ScorerRole.ORM
+        if method is not Method.RANDOM_PICK and (how in (None, aggregation) or is_orm):
+            _draw(left, _rows(report, key), method_name(*key))
+        if scorer is ScorerRole.PRM:
+            _draw(right, _rows(report, key), method_name(*key))
+    chance = report.row(Method.RANDOM_PICK, n=1).accuracy
+    for axes, title in ((left, "methods"), (right, "the PRM's aggregations")):
+        axes.axhline(100 * chance, color="grey", linestyle="--", linewidth=1, label="pass@1")
+        ns = sorted({row.n for row in report.rows})
+        axes.set_xscale("log", base=2)
+        axes.set_xticks(ns, labels=[str(n) for n in ns])
+        axes.minorticks_off()
+        axes.set(xlabel="N", title=title)
+        axes.legend(fontsize="small")
+    left.set_ylabel(f"accuracy on {report.num_problems:,} problems, %")
+    return figure
+
+
+def _rows(
+    report: SearchReport, key: tuple[ScorerRole | None, Method, Aggregation | None]
+) -> list[AccuracyRow]:
+    rows = [row for row in report.rows if (row.scorer, row.method, row.aggregation) == key]
+    return sorted(rows, key=lambda row: row.n)
+
+
+def _draw(axes: Axes, rows: Sequence[AccuracyRow], name: str) -> None:
+    ns = [row.n for row in rows]
+    (line,) = axes.plot(ns, [100 * row.accuracy for row in rows], marker="o", label=name)
+    lows, highs = [100 * row.low for row in rows], [100 * row.high for row in rows]
+    axes.fill_between(ns, lows, highs, color=line.get_color(), alpha=_BAND, linewidth=0)
+
+
+def _write(figure: Figure, folder: Path, name: str) -> list[Path]:
+    files: list[Path] = []
+    for kind, metadata in _METADATA.items():
+        file = folder / f"{name}.{kind}"
+        with mpl.rc_context({"svg.hashsalt": "stepmark"}):
+            write_whole(
+                file,
+                lambda temporary, kind=kind, metadata=metadata: figure.savefig(
+                    temporary, format=kind, dpi=_DOTS_PER_INCH, metadata=metadata
+                ),
+            )
+        files.append(file)
+    return files

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from flows.run_config import RunConfig
 from labeling.prompts import PromptStyle, TokenPromptEncoder, prompt_identity, resolve_style
 from pipeline.config import ModelConfig
-from pipeline.errors import ConfigError
+from pipeline.errors import ConfigError, DataError
 from pipeline.records import Prefix, Problem
 from pipeline.samplers.interrupts import interrupts_deferred
 from pipeline.samplers.models import load_tokenizer
@@ -44,7 +44,7 @@ def step_dpo(
     rows = read_pairs(pairs)
     if resolve_style(config.prompt, tokenizer) is PromptStyle.PLAIN:
         rows = _unfilled(rows, pairs, config.prompt.plain_template)
-    encoded = [encoder.encode(row) for row in rows]
+    encoded = [_encoded(row, encoder, pairs) for row in rows]
     with interrupts_deferred():  # imports torch: after what can be refused at once
         from train.step_dpo import train_step_dpo
     return train_step_dpo(
@@ -103,6 +103,13 @@ class PairEncoder:
 
     def _end(self, side: PairSide) -> tuple[int, ...]:
         return (self.end_id,) if side.rest == "" and self.end_id is not None else ()
+
+
+def _encoded(row: PairRow, encoder: PairEncoder, path: Path) -> EncodedPair:
+    try:
+        return encoder.encode(row)
+    except DataError as error:
+        raise DataError(f"{path}, row {row.row}: {error}") from error
 
 
 def _prefix_id(problem: Problem, pieces: tuple[str, ...]) -> str:

@@ -15,6 +15,7 @@ from flows.step_dpo import PairEncoder
 from labeling.prompts import PromptConfig, TokenPromptEncoder
 from pipeline.demo import MODEL_PATH
 from pipeline.errors import ConfigError, DataError
+from pipeline.records import Problem
 from storage.formats.pair_rows import PairRow, PairSide
 from tests.tiny_models import byte_tokenizer, save_tiny_llama
 from tests.tiny_training import make_base
@@ -76,14 +77,8 @@ def test_steps_have_the_tokens_of_their_whole_solution() -> None:
     assert texts == ["\n1+2.", "\n1+3."]
     assert tokenizer.decode(encoded.prompt_ids).endswith("Answer: 3.")
     # the completer was prompted with this, so its own step began there
-    asked = encoder.prompts.continuing(encoder_problem("?"), " 3.").ids
+    asked = encoder.prompts.continuing(Problem("p", "?", "", "", ""), " 3.").ids
     assert encoded.prompt_ids == asked
-
-
-def encoder_problem(question: str) -> Any:
-    from pipeline.records import Problem
-
-    return Problem("p", question, "", "", "")
 
 
 @pytest.mark.parametrize("rejected", ["\n3+4=8.", ",3+4=8.", "0", " eggs."])
@@ -103,9 +98,11 @@ def test_a_chat_prompt_is_that_of_the_completer() -> None:
     tokenizer = byte_tokenizer(chat=True)
     encoder = encoder_of(tokenizer, user_template="{question}")
     encoded = encoder.encode(pair("", ("\nA", "\nB"), ("\nC", "\nD"), "<|assistant|>"))
-    controls = [one for one in encoded.prompt_ids if one in tokenizer.all_special_ids]
+    special = {one for one, token in tokenizer.added_tokens_decoder.items() if token.special}
+    controls = [one for one in encoded.prompt_ids if one in special]
     names = tokenizer.convert_ids_to_tokens(controls)
-    assert names == ["<s>", "<|end|>"] or names.count("<|end|>") == 1
+    assert names == ["<s>", "<|user|>", "<|end|>", "<|assistant|>"]
+    assert not special & {*encoded.chosen_ids, *encoded.rejected_ids}
 
 
 def test_the_trainer_leaves_the_ids_as_they_are(base_path: Path, tmp_path: Path) -> None:
@@ -187,9 +184,7 @@ def test_two_updates_lower_the_loss_of_their_own_pairs(base_path: Path, tmp_path
     assert after.config.pad_token_id == before.config.pad_token_id
     assert after.config.use_cache == before.config.use_cache
     assert after.config.stepmark_policy["prompt"]["style"] == "plain"
-    for name in ("tokenizer.json", "tokenizer_config.json"):
-        assert AutoTokenizer.from_pretrained(out).pad_token is None
-        assert (out / name).is_file()
+    assert AutoTokenizer.from_pretrained(out).pad_token is None  # as its base's
     card = (out / "README.md").read_text()
     assert "Step-DPO" in card
     assert "| pairs trained on | 8 of 8 |" in card

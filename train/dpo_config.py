@@ -21,8 +21,8 @@ class DpoLoss(StrEnum):
 
 
 class DpoConfig(FrozenConfig):
-    """How a language model learns from pairs of steps. The defaults are the paper's, for models
-    of billions of parameters; the bundled demo model wants 1e-5 to 1e-4 (docs/dpo.md).
+    """How a language model learns from pairs of steps. The defaults are those of the authors'
+    published code, for models of billions of parameters; configs/demo.toml has the demo model's.
     """
 
     base_model: str = "demo"
@@ -34,18 +34,18 @@ class DpoConfig(FrozenConfig):
     """`sigmoid` is DPO's."""
     beta: Annotated[float, Field(gt=0, le=100)] = 0.4
     """A step's reward is beta · (its log-likelihood - that by the base model). The larger, the
-    nearer the model stays to its base. The paper takes 0.4, and 0.5 for 72B."""
+    nearer the model stays to its base. 0.4 is the authors' for Qwen2-72B-Instruct."""
     sft_weight: Annotated[float, Field(ge=0, le=100)] = 0.0
     """Of the chosen step's own log-likelihood a token, added to the loss (Pang et al., arXiv
     2404.19733): against chosen steps becoming less likely, too."""
     learning_rate: Annotated[float, Field(gt=0)] = 5e-7
-    """The peak: a linear warm-up and a cosine to 0 around it."""
+    """The peak: a linear warm-up and a cosine to 0 around it, as the authors have it."""
     epochs: Annotated[int, Field(ge=1, le=10_000)] = 4
-    """The paper takes 8 for 7B and 4 for larger models."""
+    """Passes over the pairs; 4 is the authors' for Qwen2-72B-Instruct."""
     batch_size: Annotated[int, Field(ge=1, le=2**16)] = 8
     """Pairs in one forward pass of one device."""
     gradient_accumulation: Annotated[int, Field(ge=1, le=2**16)] = 16
-    """Batches to one update: 128 pairs with the default batch size, as in the paper."""
+    """Batches to one update: 128 pairs with the default batch size, as the authors have it."""
     warmup_ratio: Annotated[float, Field(ge=0, lt=1)] = 0.1
     """The share of the updates in which the learning rate rises to its peak."""
     weight_decay: Annotated[float, Field(ge=0)] = 0.0

@@ -1,6 +1,6 @@
 """What a training by Step-DPO was given, how it went, and the model card that tells it."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from huggingface_hub.utils import yaml_dump
@@ -75,7 +75,7 @@ def policy_card(report: DpoReport, extras: dict[str, Any]) -> str:
         "## Training\n",
         figures_list(_figures(report)),
         "Pairs of questions kept apart:\n",
-        fenced(None if report.validation is None else _as_dict(report.validation)),
+        fenced(None if report.validation is None else asdict(report.validation)),
         "## Limits\n",
         _LIMITS,
         "## Configuration\n",
@@ -108,7 +108,3 @@ def _figures(report: DpoReport) -> dict[str, str]:
         figures["loss of the last epoch"] = f"{last.loss:.4f}"
         figures["pairs of the last epoch told apart"] = f"{100 * last.accuracy:.1f} %"
     return figures
-
-
-def _as_dict(figures: PairFigures) -> dict[str, float]:
-    return {name: getattr(figures, name) for name in PairFigures.__slots__}

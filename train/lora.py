@@ -52,7 +52,7 @@ def adapter_config(
     )
     if not names:
         raise ConfigError(
-            f"[train.lora]: a {type(model).__name__} has no linear layers for adapters; train all "
+            f"LoRA: a {type(model).__name__} has no linear layers for adapters; train all "
             "weights, without this section"
         )
     return PeftConfig(

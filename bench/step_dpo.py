@@ -34,6 +34,7 @@ from grading.verdict import Verdict
 from pipeline.config import stable_digest
 from search.best_of_n import ProblemCandidates
 from storage.dataset import stored_labels
+from storage.files import file_hash
 from storage.formats.options import ExportFormat, ExportOptions
 from storage.formats.writing import write_foreign
 
@@ -79,7 +80,7 @@ def main() -> None:
         trained = load_config(
             options.config, [*given, f"dpo.base_model={options.model}", *settings.split()]
         )
-        name = stable_digest(trained.dpo.model_dump(mode="json"))
+        name = stable_digest([trained.dpo.digest(), file_hash(pairs)])
         folder = options.out / f"policy-{name}"
         report = json.loads(_trained(trained, pairs, folder).read_text(encoding="utf-8"))
         answering = trained.model_copy(

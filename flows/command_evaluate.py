@@ -1,7 +1,7 @@
 """The command `stepmark evaluate`: what a PRM's scores are worth. See docs/evaluate.md."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,10 +15,10 @@ from pipeline.samplers.interrupts import interrupts_deferred
 
 if TYPE_CHECKING:
     from flows.run_config import RunConfig
-    from search.best_of_n import ProblemCandidates
+    from flows.scored_evaluation import NamedScorer, Scorers
     from search.evaluate import SearchReport
     from search.known_steps import KnownSteps
-    from search.scoring import ScorerRole, StepScorer
+    from search.scoring import ScorerRole
     from search.step_report import StepReport
 
 PrmOption = Annotated[str, typer.Option(help="A PRM folder that train wrote.")]
@@ -133,22 +133,22 @@ def _check(request: _Request) -> None:
 
 def _evaluate(request: _Request, console: Console) -> None:
     from flows.run_config import load_config
+    from flows.scored_evaluation import report_steps
     from storage.files import write_json
 
     config = load_config(request.config, request.overrides) if request.config else None
     groups = _read_groups(request)
     scorers = _open_scorers(request)
-    candidates_folder = _candidates_folder(request) if request.config else None
-    seed = 0 if config is None else config.seed
-    steps = _step_reports(groups, scorers, request, seed=seed) if groups else []
-    _show_steps(steps, console)
+    folder = _candidates_folder(request) if config else None
+    steps: list[StepReport] = []
+    if groups:
+        seed = config.seed if config else 0
+        steps = report_steps(groups, scorers, threshold=request.threshold, seed=seed)
+        _show_steps(steps, console)
     search = None
-    if config is not None and candidates_folder is not None:
-        scored = _scored_candidates(config, candidates_folder, scorers)
-        exact = _exact_reports(scored, request, seed=seed)
-        _show_steps(exact, console)
+    if config is not None and folder is not None:
+        search, exact = _best_of_n(config, folder, scorers, request.threshold, console)
         steps += exact
-        search = _compare_methods(config, scored, console)
     if request.json is not None:
         content = {
             "inputs": request.as_json(),
@@ -175,17 +175,16 @@ def _read_groups(request: _Request) -> list["KnownSteps"]:
     return groups
 
 
-def _open_scorers(request: _Request) -> dict["ScorerRole", tuple[str, "StepScorer"]]:
-    """Each role's source and scorer."""
+def _open_scorers(request: _Request) -> dict["ScorerRole", "NamedScorer"]:
+    from flows.scored_evaluation import NamedScorer
     from search.scoring import Aggregation, ScorerRole
 
     with interrupts_deferred():
         from train.open_scorer import open_scorer
-    scorers: dict[ScorerRole, tuple[str, StepScorer]] = {
-        ScorerRole.PRM: (request.prm, open_scorer(request.prm))
-    }
+    scorers = {ScorerRole.PRM: NamedScorer(request.prm, open_scorer(request.prm))}
     if request.compare is not None:
-        scorers[ScorerRole.SECOND_PRM] = (request.compare, open_scorer(request.compare))
+        second = NamedScorer(request.compare, open_scorer(request.compare))
+        scorers[ScorerRole.SECOND_PRM] = second
     if request.orm is not None:
         orm = open_scorer(request.orm)
         if orm.aggregation != Aggregation.LAST:
@@ -193,62 +192,8 @@ def _open_scorers(request: _Request) -> dict["ScorerRole", tuple[str, "StepScore
                 f"--orm {request.orm}: this model's aggregation is {orm.aggregation!r}, so it is a "
                 "PRM; train an ORM with --set train.objective=orm"
             )
-        scorers[ScorerRole.ORM] = (request.orm, orm)
+        scorers[ScorerRole.ORM] = NamedScorer(request.orm, orm)
     return scorers
-
-
-def _step_reports(
-    groups: Sequence["KnownSteps"],
-    scorers: Mapping["ScorerRole", tuple[str, "StepScorer"]],
-    request: _Request,
-    *,
-    seed: int,
-) -> list["StepReport"]:
-    from flows.evaluation_display import SCORER_NAMES
-    from flows.known_steps import is_held_out
-    from flows.progress import counting_progress
-    from search.known_steps import score_known
-    from search.scoring import ScorerRole
-    from search.step_report import step_report
-
-    scored: dict[ScorerRole, list[KnownSteps]] = {}
-    for role, (source, scorer) in scorers.items():
-        if role is ScorerRole.ORM:  # it judges whole solutions
-            continue
-        what = f"{SCORER_NAMES[role]} scores steps"
-        with counting_progress(what, unit="solutions") as on_progress:
-            scored[role] = score_known(groups, scorer=scorer, name=source, on_progress=on_progress)
-    return [
-        step_report(
-            {role: of_role[index] for role, of_role in scored.items()},
-            is_held_out=is_held_out,
-            threshold=request.threshold,
-            seed=seed,
-        )
-        for index in range(len(groups))
-    ]
-
-
-def _scored_candidates(
-    config: "RunConfig",
-    folder: Path,
-    scorers: Mapping["ScorerRole", tuple[str, "StepScorer"]],
-) -> dict["ScorerRole", list["ProblemCandidates"]]:
-    from flows.evaluation import sample_candidates
-    from flows.evaluation_display import SCORER_NAMES
-    from flows.progress import counting_progress, sampling_progress
-    from search.best_of_n import score_candidates
-
-    with sampling_progress("candidates") as on_sampled:
-        problems = sample_candidates(config, folder, on_progress=on_sampled)
-    scored: dict[ScorerRole, list[ProblemCandidates]] = {}
-    for role, (source, scorer) in scorers.items():
-        what = f"{SCORER_NAMES[role]} scores candidates"
-        with counting_progress(what, unit="solutions") as on_progress:
-            scored[role] = score_candidates(
-                problems, scorer=scorer, name=source, on_progress=on_progress
-            )
-    return scored
 
 
 def _candidates_folder(request: _Request) -> Path:
@@ -262,22 +207,30 @@ def _candidates_folder(request: _Request) -> Path:
     return dataset_path(folder.with_name(folder.name + "-candidates"))
 
 
-def _exact_reports(
-    scored: Mapping["ScorerRole", Sequence["ProblemCandidates"]], request: _Request, *, seed: int
-) -> list["StepReport"]:
-    from flows.known_steps import candidate_steps, is_held_out
-    from search.scoring import ScorerRole
-    from search.step_report import step_report
+def _best_of_n(
+    config: "RunConfig",
+    folder: Path,
+    scorers: "Scorers",
+    threshold: float | None,
+    console: Console,
+) -> tuple["SearchReport", list["StepReport"]]:
+    """Sample, score, show; also the step figures, where exact truth is known."""
+    from flows.evaluation import compare_methods, sample_candidates
+    from flows.evaluation_display import comparison_table, search_sentence, search_table
+    from flows.progress import sampling_progress
+    from flows.scored_evaluation import report_exact, score_by_all
+    from flows.wrapping import Figures
 
-    groups = {
-        role: group
-        for role, problems in scored.items()
-        if role is not ScorerRole.ORM and (group := candidate_steps(problems)) is not None
-    }
-    if not groups:
-        return []
-    report = step_report(groups, is_held_out=is_held_out, threshold=request.threshold, seed=seed)
-    return [report]
+    with sampling_progress("candidates") as on_progress:
+        problems = sample_candidates(config, folder, on_progress=on_progress)
+    scored = score_by_all(problems, scorers)
+    exact = report_exact(scored, threshold=threshold, seed=config.seed)
+    _show_steps(exact, console)
+    report, aggregation = compare_methods(config, scored), config.evaluate.aggregation
+    console.print(search_table(report, aggregation))
+    console.print(comparison_table(report, aggregation))
+    console.print(Figures(search_sentence(report, aggregation)))
+    return report, exact
 
 
 def _show_steps(reports: Sequence["StepReport"], console: Console) -> None:
@@ -286,26 +239,9 @@ def _show_steps(reports: Sequence["StepReport"], console: Console) -> None:
 
     for report in reports:
         console.print(step_table(report))
-        for scorer in report.scorers:
-            console.print(reliability_table(report, scorer))
+        console.print(reliability_table(report))
         for sentence in step_sentences(report):
             console.print(Figures(sentence))
-
-
-def _compare_methods(
-    config: "RunConfig",
-    scored: Mapping["ScorerRole", Sequence["ProblemCandidates"]],
-    console: Console,
-) -> "SearchReport":
-    from flows.evaluation import compare_methods
-    from flows.evaluation_display import comparison_table, search_sentence, search_table
-    from flows.wrapping import Figures
-
-    report = compare_methods(config, scored)
-    console.print(search_table(report))
-    console.print(comparison_table(report))
-    console.print(Figures(search_sentence(report, config.evaluate.aggregation)))
-    return report
 
 
 def _write_plots(

@@ -63,7 +63,7 @@ def run_demo(
             config, out / "candidates", scorer=PrmScorer.load(prm), on_progress=on_progress
         )
     write_json(out / "best_of_n.json", report.as_json())
-    console.print(search_table(report))
+    console.print(search_table(report, config.evaluate.aggregation))
     console.print(Figures(search_sentence(report, config.evaluate.aggregation)))
     console.print(f"Everything is in {out}: dataset/, prm/, candidates/, best_of_n.json")
 

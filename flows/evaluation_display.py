@@ -11,7 +11,7 @@ from search.known_steps import Truth
 from search.resampling import Estimate
 from search.scoring import Aggregation, ScorerRole
 from search.step_figures import Figure
-from search.step_report import ScorerReport, StepReport, Threshold
+from search.step_report import StepReport, Threshold
 
 SCORER_NAMES = {
     ScorerRole.PRM: "PRM",
@@ -48,43 +48,37 @@ def method_name(scorer: ScorerRole | None, method: Method, aggregation: Aggregat
     return f"{whose}{method}, {aggregation}" if aggregation else f"{whose}{method}"
 
 
-def search_table(report: SearchReport) -> Table:
-    """Accuracy in percent against N with 95 % intervals; rows with scores by aggregation."""
+def search_table(report: SearchReport, aggregation: Aggregation) -> Table:
+    """Accuracy in percent against N with 95 % intervals: the PRM's rows by aggregation, the
+    second PRM's only by `aggregation`.
+    """
     ns = sorted({row.n for row in report.rows})
-    table = Table(
-        title=f"Accuracy on {report.num_problems} problems, % (95 % interval)",
-        title_justify="left",
-        title_style="bold",
-    )
+    table = _table(f"Accuracy on {report.num_problems} problems, % (95 % interval)")
     table.add_column("method")
     for n in ns:
         table.add_column(f"N = {n}", justify="right")
-    cells = {
-        (row.scorer, row.method, row.aggregation, row.n): (
-            f"{100 * row.accuracy:.1f} ({100 * row.low:.1f}–{100 * row.high:.1f})"
-        )
-        for row in report.rows
-    }
-    for scorer, method, how in dict.fromkeys(
-        (r.scorer, r.method, r.aggregation) for r in report.rows
-    ):
-        name = method_name(scorer, method, how)
-        table.add_row(name, *(cells.get((scorer, method, how, n), "") for n in ns))
+    cells: dict[str, dict[int, str]] = {}
+    for row in report.rows:
+        if row.scorer is not ScorerRole.SECOND_PRM or row.aggregation is aggregation:
+            name = method_name(row.scorer, row.method, row.aggregation)
+            cell = f"{100 * row.accuracy:.1f} ({100 * row.low:.1f}–{100 * row.high:.1f})"
+            cells.setdefault(name, {})[row.n] = cell
+    for name, by_n in cells.items():
+        table.add_row(name, *(by_n.get(n, "") for n in ns))
     return table
 
 
-def comparison_table(report: SearchReport) -> Table:
-    """The methods with scores at the largest N against each baseline, paired."""
+def comparison_table(report: SearchReport, aggregation: Aggregation) -> Table:
+    """Methods by `aggregation`, and the ORM's, at the largest N against each baseline, paired."""
     n = max(row.n for row in report.rows)
-    table = Table(
-        title=f"Paired, N = {n} (95 % interval)", title_justify="left", title_style="bold"
-    )
-    for column in ("method", "against"):
-        table.add_column(column)
-    for column in ("points", "÷", "wrong picks ÷"):
-        table.add_column(column, justify="right")
+    table = _table(f"At N = {n}, paired (95 % interval)")
+    table.add_column("method", min_width=len("weighted-vote,"))
+    table.add_column("against")
+    table.add_column("points", justify="right")
+    for column in ("accuracy ÷", "wrong picks ÷"):
+        table.add_column(column, justify="right", min_width=len("(0.000–0.000)"))
     for one in report.comparisons:
-        if one.n == n:
+        if one.n == n and (one.aggregation is aggregation or one.scorer is ScorerRole.ORM):
             table.add_row(
                 method_name(one.scorer, one.method, one.aggregation),
                 BASELINE_NAMES[one.baseline],
@@ -123,8 +117,8 @@ def search_sentence(report: SearchReport, aggregation: Aggregation) -> str:
 
 def step_table(report: StepReport) -> Table:
     """Every figure with its interval; a column a scorer, and the paired difference."""
-    table = Table(title=_step_title(report), title_justify="left", title_style="bold")
-    table.add_column("95 % interval")
+    table = _table(_step_title(report))
+    table.add_column("figure (95 % interval)")
     for one in report.scorers:
         table.add_column(SCORER_NAMES[one.scorer], justify="right")
     if report.differences:
@@ -137,18 +131,16 @@ def step_table(report: StepReport) -> Table:
     return table
 
 
-def reliability_table(report: StepReport, scorer: ScorerReport) -> Table:
-    """The bins of the reliability plot."""
-    table = Table(
-        title=f"Calibration of the {SCORER_NAMES[scorer.scorer]}, {printable(report.name)}",
-        title_justify="left",
-        title_style="bold",
-    )
-    has_soft = any(one.mean_soft_label is not None for one in scorer.bins)
-    columns = ["score", "steps", "mean score", "share right"]
-    for column in columns + ["mean soft label"] * has_soft:
+def reliability_table(report: StepReport) -> Table:
+    """The filled bins of the PRM's reliability plot."""
+    filled = [one for one in report.scorers[0].bins if one.num_steps]
+    table = _table(f"Calibration of the PRM, {printable(report.name)}")
+    has_soft = any(one.mean_soft_label is not None for one in filled)
+    for column in ("score", "steps", "mean score", "share right"):
         table.add_column(column, justify="right")
-    for one in scorer.bins:
+    if has_soft:
+        table.add_column("mean soft label", justify="right")
+    for one in filled:
         cells = _bin_cells(one)
         table.add_row(*(cells if has_soft else cells[:-1]))
     return table
@@ -174,6 +166,10 @@ def step_sentences(report: StepReport) -> list[str]:
     for reason, names in reasons.items():
         said.append(f"{', '.join(dict.fromkeys(names))}: {reason}.")
     return said
+
+
+def _table(title: str) -> Table:
+    return Table(title=title, title_justify="left", title_style="bold")
 
 
 def _of_the_prm(report: SearchReport, n: int, aggregation: Aggregation) -> Comparison:

@@ -13,14 +13,17 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from flows.evaluation_display import SCORER_NAMES, TRUTH_NAMES, method_name
-from search.evaluate import AccuracyRow, Method, SearchReport
+from search.evaluate import Method, SearchReport
 from search.scoring import Aggregation, ScorerRole
 from search.step_report import StepReport
 from storage.files import write_whole
 
 _METADATA: dict[str, dict[str, Any]] = {"png": {}, "svg": {"Date": None}}
 _DOTS_PER_INCH = 150
-_BAND = 0.15
+_DODGE = 0.035
+"""Of a doubling of N, between two lines."""
+
+_Key = tuple[ScorerRole | None, Method, Aggregation | None]
 
 
 def write_step_plots(reports: Sequence[StepReport], folder: Path) -> list[Path]:
@@ -43,7 +46,7 @@ def write_search_plots(
 
 
 def _reliability(report: StepReport) -> Figure:
-    figure = Figure(figsize=(5.5, 6.5), layout="constrained")
+    figure = Figure(figsize=(5.5, 7.5), layout="constrained")
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=[3, 1])
     upper.plot([0, 1], [0, 1], color="grey", linestyle="--", linewidth=1, label="calibrated")
     for index, scorer in enumerate(report.scorers):
@@ -63,22 +66,17 @@ def _reliability(report: StepReport) -> Figure:
         lower.step(middles, counts, where="mid", color=colour, label=name)
     upper.set(xlim=(0, 1), ylim=(0, 1), ylabel="share right")
     upper.set_title(f"{report.num_steps:,} steps against {TRUTH_NAMES[report.truth]}")
-    upper.legend(loc="upper left")
+    figure.legend(*upper.get_legend_handles_labels(), loc="outside lower center", ncols=2)
     lower.set(xlabel="score", ylabel="steps", ylim=(0, None))
     return figure
 
 
 def _accuracy(report: SearchReport, aggregation: Aggregation) -> Figure:
-    figure = Figure(figsize=(10, 4.8), layout="constrained")
+    figure = Figure(figsize=(10, 6), layout="constrained")
     left, right = figure.subplots(1, 2, sharey=True)
     keys = list(dict.fromkeys((row.scorer, row.method, row.aggregation) for row in report.rows))
-    for key in keys:
-        scorer, method, how = key
-        is_orm = scorer is ScorerRole.ORM
-        if method is not Method.RANDOM_PICK and (how in (None, aggregation) or is_orm):
-            _draw(left, _rows(report, key), method_name(*key))
-        if scorer is ScorerRole.PRM:
-            _draw(right, _rows(report, key), method_name(*key))
+    _draw(left, report, [key for key in keys if _is_method(key, aggregation)])
+    _draw(right, report, [key for key in keys if key[0] is ScorerRole.PRM])
     chance = report.row(Method.RANDOM_PICK, n=1).accuracy
     for axes, title in ((left, "methods"), (right, "the PRM's aggregations")):
         axes.axhline(100 * chance, color="grey", linestyle="--", linewidth=1, label="pass@1")
@@ -87,23 +85,37 @@ def _accuracy(report: SearchReport, aggregation: Aggregation) -> Figure:
         axes.set_xticks(ns, labels=[str(n) for n in ns])
         axes.minorticks_off()
         axes.set(xlabel="N", title=title)
-        axes.legend(fontsize="small")
+        axes.legend(fontsize="small", loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=2)
     left.set_ylabel(f"accuracy on {report.num_problems:,} problems, %")
     return figure
 
 
-def _rows(
-    report: SearchReport, key: tuple[ScorerRole | None, Method, Aggregation | None]
-) -> list[AccuracyRow]:
-    rows = [row for row in report.rows if (row.scorer, row.method, row.aggregation) == key]
-    return sorted(rows, key=lambda row: row.n)
+def _is_method(key: _Key, aggregation: Aggregation) -> bool:
+    """Whether a line is one of the methods that are compared; chance is drawn by itself."""
+    scorer, method, how = key
+    return method is not Method.RANDOM_PICK and (
+        how in (None, aggregation) or scorer is ScorerRole.ORM
+    )
 
 
-def _draw(axes: Axes, rows: Sequence[AccuracyRow], name: str) -> None:
-    ns = [row.n for row in rows]
-    (line,) = axes.plot(ns, [100 * row.accuracy for row in rows], marker="o", label=name)
-    lows, highs = [100 * row.low for row in rows], [100 * row.high for row in rows]
-    axes.fill_between(ns, lows, highs, color=line.get_color(), alpha=_BAND, linewidth=0)
+def _draw(axes: Axes, report: SearchReport, keys: Sequence[_Key]) -> None:
+    """A line for each key with its intervals, side by side so that none hides another."""
+    for index, key in enumerate(keys):
+        own = [row for row in report.rows if (row.scorer, row.method, row.aggregation) == key]
+        rows = sorted(own, key=lambda row: row.n)
+        beside = 2 ** (_DODGE * (index - (len(keys) - 1) / 2))
+        axes.errorbar(
+            [row.n * beside for row in rows],
+            [100 * row.accuracy for row in rows],
+            yerr=[
+                [100 * (row.accuracy - row.low) for row in rows],
+                [100 * (row.high - row.accuracy) for row in rows],
+            ],
+            marker="o",
+            markersize=4,
+            elinewidth=1,
+            label=method_name(*key),
+        )
 
 
 def _write(figure: Figure, folder: Path, name: str) -> list[Path]:

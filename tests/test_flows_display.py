@@ -173,7 +173,7 @@ def test_the_sentence_says_plainly_who_wins() -> None:
 
 
 def test_the_table_has_every_method_and_n() -> None:
-    text = shown(search_table(report((0.9, 0.1))))
+    text = shown(search_table(report((0.9, 0.1)), Aggregation.MIN))
     assert "20 problems" in text
     for word in ("N = 1", "N = 3", "majority", "best-of-n, min", "pass"):
         assert word in text

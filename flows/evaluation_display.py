@@ -74,9 +74,8 @@ def comparison_table(report: SearchReport, aggregation: Aggregation) -> Table:
     table = _table(f"At N = {n}, paired (95 % interval)")
     table.add_column("method", min_width=len("weighted-vote,"))
     table.add_column("against")
-    table.add_column("points", justify="right")
-    for column in ("accuracy ÷", "wrong picks ÷"):
-        table.add_column(column, justify="right", min_width=len("(0.000–0.000)"))
+    for column in ("points", "accuracy ÷", "wrong picks ÷"):
+        table.add_column(column, justify="right")
     for one in report.comparisons:
         if one.n == n and (one.aggregation is aggregation or one.scorer is ScorerRole.ORM):
             table.add_row(
@@ -220,7 +219,9 @@ def _cell(estimate: Estimate, figure: Figure, *, sign: str = "") -> str:
 def _interval(value: float | None, low: float | None, high: float | None) -> str:
     if value is None:
         return "none"
-    return f"{value:.3f}" if low is None or high is None else f"{value:.3f} ({low:.3f}–{high:.3f})"
+    if low is None or high is None:
+        return f"{value:.3f}"
+    return f"{value:.3f} ({low:.3f} to {high:.3f})"
 
 
 def _bin_cells(one: ReliabilityBin) -> Sequence[str]:

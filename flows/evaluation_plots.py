@@ -108,8 +108,8 @@ def _draw(axes: Axes, report: SearchReport, keys: Sequence[_Key]) -> None:
             [row.n * beside for row in rows],
             [100 * row.accuracy for row in rows],
             yerr=[
-                [100 * (row.accuracy - row.low) for row in rows],
-                [100 * (row.high - row.accuracy) for row in rows],
+                [100 * max(0.0, row.accuracy - row.low) for row in rows],  # rounded alike
+                [100 * max(0.0, row.high - row.accuracy) for row in rows],
             ],
             marker="o",
             markersize=4,

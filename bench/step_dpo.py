@@ -6,10 +6,12 @@
 
 Labels of `--problems` training problems, pairs of sibling steps from them, one training a
 `--try`, and `--samples` solutions of each policy to each of `--test-problems` problems that
-neither labels nor the model's own training come from. Accuracy is the mean over problems of
-the share of right solutions; intervals are 95 % percentile bootstraps over problems, the same
-resamples for all policies, so the gain's is paired. Everything is kept in `--out`: the same
-command goes on after a stop, and another `--try` uses the same labels and pairs.
+neither labels nor the model's own training come from. The demo model's siblings are seldom far
+apart, so the pairs' limits are wider than the defaults of `stepmark export`. Accuracy is the
+mean over problems of the share of right solutions; intervals are 95 % percentile bootstraps
+over problems, the same resamples for all policies, so the gain's is paired. Everything is kept
+in `--out`: the same command goes on after a stop, and another `--try` uses the same labels and
+pairs.
 
 Settings chosen by this table are to be measured once more on other problems (`--test-start`).
 """
@@ -215,11 +217,11 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--try", dest="try_", action="append", help="keys of [dpo], one training each"
     )
-    parser.add_argument("--problems", type=int, default=1000, help="that are labelled")
-    parser.add_argument("--high", type=float, default=ExportOptions().high)
-    parser.add_argument("--low", type=float, default=ExportOptions().low)
-    parser.add_argument("--margin", type=float, default=ExportOptions().margin)
-    parser.add_argument("--pairs-per-prefix", type=int, default=1)
+    parser.add_argument("--problems", type=int, default=600, help="that are labelled")
+    parser.add_argument("--high", type=float, default=0.5, help="of the pairs")
+    parser.add_argument("--low", type=float, default=0.4)
+    parser.add_argument("--margin", type=float, default=0.25)
+    parser.add_argument("--pairs-per-prefix", type=int, default=4)
     parser.add_argument("--test-problems", type=int, default=500)
     parser.add_argument("--test-start", type=int, default=0)
     parser.add_argument("--samples", type=int, default=4, help="solutions a test problem")

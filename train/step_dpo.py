@@ -1,8 +1,8 @@
 """Step-DPO (Lai et al., arXiv 2406.18629): a language model learns from pairs of steps.
 
-TRL's `DPOTrainer` does the work. Ours is what it reads: it would encode texts itself and end
-every one with the end of the text, so that the model learns to stop after one step. It gets
-token ids instead, and they stay as they are. Needs the extra `dpo` (trl).
+TRL's `DPOTrainer` does the work. Ours is what it reads: it would encode texts itself and put
+the end of the text after every step, where no solution stops. It gets token ids instead, and
+they stay as they are. Needs the extra `dpo` (trl).
 """
 
 import json

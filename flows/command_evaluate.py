@@ -1,7 +1,7 @@
 """The command `stepmark evaluate`: what a PRM's scores are worth. See docs/evaluate.md."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -149,9 +149,12 @@ def _evaluate(request: _Request, console: Console) -> None:
     if config is not None and folder is not None:
         search, exact = _best_of_n(config, folder, scorers, request.threshold, console)
         steps += exact
+    lost = {role: named.num_lost_steps for role, named in scorers.items() if named.num_lost_steps}
+    _show_lost_steps(lost, console)
     if request.json is not None:
         content = {
             "inputs": request.as_json(),
+            "lost_steps": lost,
             "steps": [one.as_json() for one in steps],
             "best_of_n": None if search is None else search.as_json(),
         }
@@ -242,6 +245,15 @@ def _show_steps(reports: Sequence["StepReport"], console: Console) -> None:
         console.print(reliability_table(report))
         for sentence in step_sentences(report):
             console.print(Figures(sentence))
+
+
+def _show_lost_steps(lost: Mapping["ScorerRole", int], console: Console) -> None:
+    from flows.evaluation_display import SCORER_NAMES
+    from flows.wrapping import Figures
+
+    for role, num in lost.items():
+        what = f"{num:,} steps end beyond the model's length and count with a score of 0"
+        console.print(Figures(f"{SCORER_NAMES[role]}: {what}."))
 
 
 def _write_plots(

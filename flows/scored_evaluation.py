@@ -19,6 +19,11 @@ class NamedScorer:
     source: str
     scorer: StepScorer
 
+    @property
+    def num_lost_steps(self) -> int:
+        """Steps that end beyond the model's length and scored 0 so far; 0 where it counts none."""
+        return int(getattr(self.scorer, "num_lost_steps", 0))
+
 
 Scorers = Mapping[ScorerRole, NamedScorer]
 

@@ -196,6 +196,19 @@ def test_a_prm_whose_weights_are_nan_is_named(made: Path, tmp_path: Path) -> Non
     assert said.startswith(f"{broken} gives step 0 of a solution the score nan")
 
 
+def test_steps_beyond_the_models_length_are_counted(made: Path, tmp_path: Path) -> None:
+    short = save_prm(tmp_path / "short", Objective.PRM)
+    config = json.loads((short / "config.json").read_text())
+    config["stepmark"]["max_length"] = 2
+    (short / "config.json").write_text(json.dumps(config))
+    done = run(
+        "--prm", short, "--processbench", made / "bench.jsonl", "--json", tmp_path / "figures.json"
+    )
+    assert done.exit_code == 0, done.exception
+    assert "PRM: 24 steps end beyond the model's length" in " ".join(done.stdout.split())
+    assert strict_json(tmp_path / "figures.json")["lost_steps"] == {"prm": 24}
+
+
 def test_a_blank_step_in_a_dataset_is_named(made: Path, tmp_path: Path) -> None:
     import shutil
 

@@ -173,7 +173,8 @@ def shares_right(answers: Sequence[ProblemCandidates]) -> Shares:
         [
             np.mean([one.verdict is Verdict.CORRECT for one in problem.candidates])
             for problem in answers
-        ]
+        ],
+        dtype=np.float64,
     )
 
 

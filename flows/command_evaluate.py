@@ -24,7 +24,11 @@ if TYPE_CHECKING:
 PrmOption = Annotated[str, typer.Option(help="A PRM folder that train wrote.")]
 CandidatesConfig = Annotated[
     Path | None,
-    typer.Option("--config", "-c", help="Best-of-N on this config's [evaluate] problems."),
+    typer.Option(
+        "--config",
+        "-c",
+        help="Best-of-N on the problems that this config's evaluate section names.",
+    ),
 ]
 OutOption = Annotated[
     Path | None,

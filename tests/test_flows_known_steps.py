@@ -5,6 +5,8 @@ import logging
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from flows.evaluation import compare_methods, sample_candidates
@@ -178,6 +180,12 @@ def test_process_bench_truth_ends_at_the_first_error(tmp_path: Path) -> None:
     assert [one.first_error for one in group.solutions] == [1, -1, 0]
     assert group.solutions[0].steps == ("One.", "\n\nTwo.", "\n\nThree.")
     assert group.notes == {}
+
+
+def test_parquet_reads_as_jsonl_does(tmp_path: Path) -> None:
+    rows = [row(), row(problem="2?", label=-1)]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "gsm8k.parquet")
+    assert read(tmp_path / "gsm8k.parquet") == read(bench(tmp_path / "gsm8k.jsonl", *rows))
 
 
 def test_hostile_process_bench_rows_are_counted(

@@ -18,14 +18,14 @@ def dpo(
     ],
     out: Annotated[Path, typer.Option(help="Folder for the trained language model.")],
     config: Annotated[
-        Path | None, typer.Option("--config", "-c", help="Keys of [dpo] and [prompt].")
+        Path | None, typer.Option("--config", "-c", help="That of the labels: its prompt, and dpo.")
     ] = None,
     set_: SetOption = None,
 ) -> None:
     """Train the model that wrote the steps on pairs of them (Step-DPO, by TRL).
 
-    The pairs' steps follow the prompt of [prompt], which is to be that of the labels. Writes a
-    folder that from_pretrained loads, and that model.name takes.
+    The steps follow the config's prompt, which is to be that of the labels. Writes a folder that
+    from_pretrained loads, and that model.name takes.
     """
     from flows.progress import training_progress
     from flows.run_config import config_of, load_config

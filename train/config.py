@@ -12,6 +12,9 @@ QUESTION = "{question}"
 DEFAULT_MAX_LENGTH = 2048
 """Tokens: ample for GSM8K, and for all but the longest MATH solutions."""
 
+DEFAULT_THRESHOLD = 0.5
+"""The score from which on a step counts as good, where no validation has a better one."""
+
 
 class LossName(StrEnum):
     """How far a step's score is from its label (`train.loss` has the formulas)."""

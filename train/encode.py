@@ -14,7 +14,7 @@ and only the template's own control tokens (`fill` finds them) become such.
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Any
@@ -35,6 +35,10 @@ class EncodedSteps:
     step_positions: tuple[int, ...]
     num_lost_steps: int
     num_cut_tokens: int
+
+
+StepEncoder = Callable[[str, Sequence[str]], EncodedSteps]
+"""(question, steps) to what a model reads; raises DataError for a step of white space only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,29 +82,49 @@ def encode_steps(
     position of the step before. Raises DataError for a step of white space only, and
     where neither the prompt nor the first step has a token.
     """
-    for step_index, step in enumerate(steps):
-        if not step.strip():
-            raise DataError(f"step {step_index} is {step!r}: a step needs content to be scored")
+    require_content(steps)
     if isinstance(prompt, str):
         prompt = FilledTemplate(prompt)
     text = prompt.text + "".join(steps)
     ends = list(accumulate((len(step) for step in steps), initial=len(prompt.text)))
-    ids, spans, num_cuts = _encode_cut(tokenizer, text, ends, prompt.controls)
+    known = control_tokens(tokenizer)
+    ids, spans, num_cuts = encode_cut(
+        tokenizer,
+        text,
+        ends,
+        controls={(start, end): known[text[start:end]] for start, end in prompt.controls},
+        reserved=set(known.values()),
+    )
     positions = _last_tokens(spans, ends)[1:]
     if -1 in positions:
         raise DataError(f"the tokenizer {tokenizer.name_or_path} gives no token to {text[:80]!r}")
+    return clipped(tokenizer, ids, positions, max_length=max_length, num_cuts=num_cuts)
+
+
+def require_content(steps: Sequence[str]) -> None:
+    """Raise DataError for a step of white space only."""
+    for step_index, step in enumerate(steps):
+        if not step.strip():
+            raise DataError(f"step {step_index} is {step!r}: a step needs content to be scored")
+
+
+def clipped(
+    tokenizer: Any, ids: Sequence[int], positions: Sequence[int], *, max_length: int, num_cuts: int
+) -> EncodedSteps:
+    """What fits of `ids`, after the token that begins a text where the tokenizer has one."""
     opening = _opening_ids(tokenizer)
     kept = [len(opening) + position for position in positions]
     kept = [position for position in kept if position < max_length]
     return EncodedSteps(
         input_ids=tuple([*opening, *ids][:max_length]),
         step_positions=tuple(kept),
-        num_lost_steps=len(steps) - len(kept),
+        num_lost_steps=len(positions) - len(kept),
         num_cut_tokens=num_cuts,
     )
 
 
-_Spans = list[tuple[int, int]]
+Spans = list[tuple[int, int]]
+"""Where in the text each token is: start and end (exclusive), in characters."""
 
 
 def _opening_ids(tokenizer: Any) -> list[int]:
@@ -109,22 +133,29 @@ def _opening_ids(tokenizer: Any) -> list[int]:
     return [token_id for token_id in tokenizer("")["input_ids"][:1] if token_id in openers]
 
 
-def _encode_cut(
-    tokenizer: Any, text: str, ends: Sequence[int], controls: Sequence[tuple[int, int]]
-) -> tuple[list[int], _Spans, int]:
-    """Ids and spans of `text` such that no token holds one of `ends` in its inside, and the
-    spans `controls`, and nothing else, are control tokens.
+def encode_cut(
+    tokenizer: Any,
+    text: str,
+    ends: Sequence[int],
+    *,
+    controls: Mapping[tuple[int, int], int],
+    reserved: Set[int],
+    reserved_ends: Set[int] = frozenset(),
+) -> tuple[list[int], Spans, int]:
+    """Ids and spans of `text`, and the number of places where it was cut.
+
+    No token holds one of `ends` in its inside. The spans `controls`, sorted, are the tokens that
+    they name, and apart from these there is none of `reserved`, unless it ends at one of
+    `reserved_ends`: what spells one is cut after its first letter.
     """
-    known = control_tokens(tokenizer)
-    control_ids, control_spans = set(known.values()), set(controls)
     borders = {0, len(text), *(border for span in controls for border in span)}
     cuts: set[int] = set()
     while True:
         ids: list[int] = []
-        spans: _Spans = []
+        spans: Spans = []
         for start, end in pairwise(sorted(borders | cuts)):
-            if (start, end) in control_spans:
-                ids.append(known[text[start:end]])
+            if (control := controls.get((start, end))) is not None:
+                ids.append(control)
                 spans.append((start, end))
             else:
                 piece_ids, piece_spans = _encode_text(tokenizer, text[start:end])
@@ -134,7 +165,7 @@ def _encode_cut(
         written = {
             start + 1
             for token_id, (start, end) in zip(ids, spans, strict=True)
-            if token_id in control_ids and (start, end) not in control_spans
+            if token_id in reserved and (start, end) not in controls and end not in reserved_ends
         }
         new_cuts = (_ends_inside(spans, ends) | written) - borders - cuts
         if not new_cuts:
@@ -142,7 +173,7 @@ def _encode_cut(
         cuts |= new_cuts
 
 
-def _encode_text(tokenizer: Any, text: str) -> tuple[list[int], _Spans]:
+def _encode_text(tokenizer: Any, text: str) -> tuple[list[int], Spans]:
     # not truncated and not warned of: lost steps are counted by the caller
     encoded = tokenizer(
         text,
@@ -155,14 +186,14 @@ def _encode_text(tokenizer: Any, text: str) -> tuple[list[int], _Spans]:
     return encoded["input_ids"], encoded["offset_mapping"]
 
 
-def _ends_inside(spans: _Spans, ends: Sequence[int]) -> set[int]:
+def _ends_inside(spans: Spans, ends: Sequence[int]) -> set[int]:
     inside: set[int] = set()
     for start, end in spans:
         inside.update(ends[bisect_right(ends, start) : bisect_left(ends, end)])
     return inside
 
 
-def _last_tokens(spans: _Spans, ends: Sequence[int]) -> list[int]:
+def _last_tokens(spans: Spans, ends: Sequence[int]) -> list[int]:
     """For each piece, the index of the last token that starts before the piece's end.
 
     -1 where there is none, as for an empty prompt. Tokens that cover no text do not count.

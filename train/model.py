@@ -24,16 +24,19 @@ from transformers.utils import logging as transformers_logging
 import pipeline.demo
 from pipeline.errors import ConfigError, DataError
 from train.batches import pad
-from train.config import DEFAULT_MAX_LENGTH, Objective, TrainConfig, template_pieces
+from train.config import (
+    DEFAULT_MAX_LENGTH,
+    DEFAULT_THRESHOLD,
+    Objective,
+    TrainConfig,
+    template_pieces,
+)
 from train.encode import EncodedSteps, control_tokens
 from train.loss import step_logits
 from train.model_folder import is_prm_folder
 
 FORMAT_VERSION = 1
 """Of the `stepmark` entry in `config.json`."""
-
-DEFAULT_THRESHOLD = 0.5
-"""The score from which on a step counts as good, where no validation has a better one."""
 
 _CONTROL_TOKEN = re.compile(r"<\|[^<>|\s]+\|>|<extra_\d+>|\[(?:CLS|SEP|MASK)\]")
 """What is meant as a control token where a template has it."""
@@ -122,12 +125,13 @@ def default_device() -> torch.device:
 
 @torch.inference_mode()
 def score_encoded(
-    model: PreTrainedModel, solutions: Sequence[EncodedSteps], *, batch_tokens: int = 8192
+    model: Any, solutions: Sequence[EncodedSteps], *, batch_tokens: int = 8192
 ) -> list[tuple[float, ...]]:
     """Sigmoid scores at the step positions, in the order of `solutions`.
 
-    Solutions of similar length run together, at most `batch_tokens` tokens with padding
-    (one solution at least). The model is put into evaluation mode.
+    `model` is a PreTrainedModel, or like one, that gives `logits` [B, T, 1]; it is put into
+    evaluation mode. Solutions of similar length run together, at most `batch_tokens` tokens
+    with padding (one solution at least).
     """
     model.eval()
     scores: dict[int, tuple[float, ...]] = {}

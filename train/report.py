@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from train.config import TrainConfig
+from train.config import DEFAULT_THRESHOLD, TrainConfig
 from train.encoded_labels import EncodedLabels, EncodedTable
 from train.metrics import agreement, best_threshold, brier, step_auc
-from train.model import DEFAULT_THRESHOLD, score_encoded
+from train.model import score_encoded
 
 _SCORED_TOGETHER = 512
 """Solutions in memory at once."""
